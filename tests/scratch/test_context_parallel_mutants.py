@@ -77,7 +77,7 @@ MUTANTS = [
     (LAYOUT, "for chunk in held]", "for chunk in (rank, n + rank)[: len(held)]]"),
     (RING, "theirs.index(k), q == k", "theirs.index(k) if q == k else len(theirs) - 1, q == k"),
     (RING, "x.chunk(len(self.own), -2)", "x.chunk(len(self.own), -2)[::-1]"),
-    (RING, "q.unflatten(1, (kv_heads, heads // kv_heads))",
+    (RING, "q.contiguous().unflatten(1, (kv_heads, heads // kv_heads))",
      "q.unflatten(1, (heads // kv_heads, kv_heads)).transpose(1, 2)"),
     (RING, "output.flatten(1, 2)", "output.transpose(1, 2).flatten(1, 2)"),
     (ULYSSES, "torch.stack(x.chunk(dist.get_world_size(group), 1))",
