@@ -39,6 +39,8 @@ class Row:
         How often its run is killed.
     apart
         It is killed, and its checkpoints are read, in tests of its own.
+    gpt
+        It divides dtlib's own GPT, and neither pictures' nor transformers' models.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Row:
     resumes: float = 0.0
     kills: int = 1
     apart: bool = False
+    gpt: bool = False
 
 
 # DeepSpeed divides a gradient before it is added up: losses of about 4 differ by a few roundings of
@@ -67,6 +70,8 @@ TABLE = {
     "ddp": Row(kills=2),
     "ddp, small buckets": Row({"bucket_cap_mb": 0.1, "static_graph": True}),
     "fsdp": Row(cuts="wgo"),
+    # both holders' gradients of the tied embedding are added up last
+    "pipeline": Row(multiple=2, close=1e-6, gpt=True),
     "fsdp, one copy a rank": Row({"shard_ranks": 1}),
     "fsdp, offloaded": Row({"cpu_offload": True}, cuts="wgo"),
     "accelerate": Row(framework="accelerate"),

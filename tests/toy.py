@@ -13,7 +13,7 @@ from dtlib.config.plan import BatchPlan
 from dtlib.ranks import dist
 from dtlib.strategies.base import Strategy
 from dtlib.strategies.optim import make_optimizer
-from dtlib.training.loop import accumulate, global_count
+from dtlib.training.loop import global_count
 from dtlib.training.tasks.base import Batch, Share, Task
 
 IGNORED = -100
@@ -115,8 +115,8 @@ def gradient(strategy: str, by_rank: list[list[list[Any]]]) -> tuple[float, floa
     toy = Toy(settings, dist.world(), [])
     ready_strategy = ready(strategies.find(strategy), settings, toy.model)
     batches = as_batches(by_rank[dist.world().rank])
-    count = global_count(toy, batches)
-    loss = dist.sum_over_ranks(accumulate(toy, ready_strategy, batches, count))
+    count = global_count(toy, ready_strategy, batches)
+    loss = dist.sum_over_ranks(ready_strategy.accumulate(toy, batches, count))
     assert toy.model.w.grad is not None
     assert not math.isnan(toy.model.w.grad.item())
     return toy.model.w.grad.item(), loss.item() / max(1, count.item())

@@ -10,11 +10,13 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config.flags import Parser, add_settings, hyphens, one_of
+from dtlib.config.mesh import Mesh
 from dtlib.config.values import HF, typed
 from dtlib.errors import BadInput, counted, refuse_unknown
 from dtlib.sim import fitting, hardware, memory, states
 from dtlib.sim.activations import ATTENTION, CHECKPOINTING
 from dtlib.sim.estimate import LOSSES, Estimate, Setup, estimate
+from dtlib.sim.stages import COUNTED
 
 WORDS = {
     "strategy": [*states.DIVIDED],
@@ -23,6 +25,7 @@ WORDS = {
     "attention": [*ATTENTION],
     "checkpointing": [*CHECKPOINTING],
     "loss": [*LOSSES],
+    "pipeline_schedule": [*COUNTED],
 }
 COMMANDS = ("memory",)
 
@@ -57,7 +60,10 @@ def parse_memory(words: list[str]) -> tuple[Setup, str | None, bool]:
             f"sim has no formula for strategy {name}; it predicts {', '.join(states.DIVIDED)}."
         )
     # one rank for what cannot have more, otherwise as many as `dtlib train` starts
-    flags.setdefault("ranks", 1 if flags.get("strategy") == "single" else 2)
+    mesh = Mesh.of(flags["mesh"]) if "mesh" in flags else None
+    flags.setdefault("ranks", 1 if name == "single" else mesh.size if mesh else 2)
+    if name == "pipeline":  # enough micro-batches to fill its stages
+        flags.setdefault("accumulation", mesh.pipeline if mesh else flags["ranks"])
     flags.setdefault("loss", "auto")
     if flags.get("model", "").startswith(HF):
         from dtlib.data.pretrained import folder_of

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dtlib.config.belonging import refuse_without_effect
-from dtlib.config.plan import BatchPlan, cut
+from dtlib.config.mesh import written
+from dtlib.config.plan import BatchPlan, planned
 from dtlib.config.values import (
     DEFAULT_STEPS,
     DEFAULTS,
+    all_typed,
     default_lr,
     refuse_contradictions,
     refuse_out_of_range,
-    typed,
 )
-from dtlib.errors import BadInput, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class RunConfig:
         samples that one rank processes at a time (default: derived); auto: the most that fit on
         the device, by the formulas of dtlib sim and a trial; the accumulation follows
     accumulation
-        micro-batches per rank and optimizer step (default: derived, otherwise 1)
+        micro-batches per rank and optimizer step (default: derived, or 1, or a pipeline's stages)
     **optimizer**
     optimizer
         adamw or sgd
@@ -105,8 +104,14 @@ class RunConfig:
     strategy
         how the work is distributed over ranks (one file each in dtlib/strategies); dp means ddp
     ranks
-        number of processes (default: as many as torchrun or srun started, otherwise those of the
-        Slurm allocation, otherwise 2; 1 for single)
+        number of processes (default: as many as torchrun or srun started, otherwise those of mesh
+        or of the Slurm allocation, otherwise 2; 1 for single)
+    mesh : AXIS=N,…
+        how the ranks are arranged, as in data=2,tensor=2: along data they get other samples, along
+        tensor, pipeline or context they divide a model or a sequence, and replicate counts copies
+        under fsdp (default: all along the axis named like the strategy, or else along data)
+    pipeline_schedule
+        order in which stages compute: gpipe, 1f1b, interleaved, zero-bubble, zbv or dualpipe-v
     bucket_cap_mb : MIB
         size in MiB of DDP's gradient buckets (default: torch's 25)
     compress_gradients
@@ -218,6 +223,8 @@ class RunConfig:
     clip: float | None = None
     strategy: str = "ddp"
     ranks: int | None = None
+    mesh: str | None = None
+    pipeline_schedule: str = "1f1b"
     bucket_cap_mb: float | None = None
     compress_gradients: str | None = None
     static_graph: bool = False
@@ -252,6 +259,7 @@ class RunConfig:
     monitor: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mesh", written(self.mesh))
         refuse_out_of_range(vars(self))
         refuse_without_effect(vars(self), self.chosen())
         refuse_contradictions(vars(self))
@@ -275,12 +283,8 @@ class RunConfig:
         return dataclasses.replace(self, **missing)
 
     def plan(self, world_size: int) -> BatchPlan:
-        """Return how the global batch is cut over `world_size` ranks; see `plan.cut`."""
-        total, alone = self.global_batch, self.strategy == "single"
-        micro = self.micro_batch if isinstance(self.micro_batch, int) else None  # auto: the most
-        if total is None and not (micro and self.accumulation):
-            total = DEFAULTS[self.task]["global_batch"]
-        return cut(total, micro, self.accumulation, world_size, alone=alone)
+        """Return how the global batch is cut over `world_size` ranks; see `plan.planned`."""
+        return planned(vars(self), world_size)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
@@ -288,11 +292,4 @@ class RunConfig:
 
         Raises `BadInput` for an unknown key, naming the nearest, or a value of another type.
         """
-        hints = typing.get_type_hints(cls)
-        for key in mapping:
-            if key not in hints:
-                near = did_you_mean(str(key), hints) or " `dtlib train --help` lists them all."
-                raise BadInput(f"unknown key {key!r}.{near}")
-        if "task" not in mapping:
-            raise BadInput("the configuration names no task; add task: images or task: text.")
-        return cls(**{key: typed(key, value, hints[key]) for key, value in mapping.items()})
+        return cls(**all_typed(mapping, cls))

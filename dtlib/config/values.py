@@ -8,7 +8,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from dtlib.errors import BadInput, counted, refuse_unknown
+from dtlib.config.mesh import Mesh
+from dtlib.config.pipelines import SCHEDULES
+from dtlib.errors import BadInput, counted, did_you_mean, refuse_unknown
 
 AUTO = "auto"  # a micro-batch that is chosen by what fits
 RUNS = "runs"  # the folder of runs that are given no other
@@ -23,6 +25,7 @@ CHOICES = {
     "loader": ("device", "dataloader"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "activation_checkpointing": ("none", "full", "selective"),
+    "pipeline_schedule": tuple(SCHEDULES),
     "compile_mode": ("default", "reduce-overhead", "max-autotune"),
     "compress_gradients": ("bf16",),
     "wandb": ("offline", "online"),
@@ -119,6 +122,14 @@ def refuse_contradictions(values: Mapping[str, Any]) -> None:
         raise BadInput(f"dropout is {values['dropout']}; it must be below 1.")
     if values["resume"] and values["out"] is None:
         raise BadInput("resume needs out, the folder of the run to resume.")
+    if values["mesh"] is not None:
+        if values["ranks"] is not None:
+            Mesh.of(values["mesh"]).refuse_ranks(values["ranks"])
+        if values["shard_ranks"] is not None:
+            raise BadInput(
+                f"mesh {values['mesh']} and shard_ranks {values['shard_ranks']} both say which"
+                " ranks share a copy of the weights; give only mesh, with replicate=N for N copies."
+            )
     if values["nvtx_last"] < values["nvtx_first"]:
         steps = f"nvtx_first {values['nvtx_first']} and nvtx_last {values['nvtx_last']}"
         raise BadInput(f"{steps} leave no step to record; the last may not be before the first.")
@@ -158,3 +169,23 @@ def typed(key: str, value: Any, hint: Any) -> Any:
     raise BadInput(
         f"{key} is {value!r}; it must be {NOUN[kinds[0]]}{f', or {AUTO}' if word else ''}."
     )
+
+
+def all_typed(mapping: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Return plain values, such as YAML's, as the types of a configuration's fields.
+
+    A mesh may be text or a mapping, and stays as it is.
+
+    Raises `BadInput` for an unknown key, naming the nearest, or a value of another type.
+    """
+    hints = typing.get_type_hints(kind)
+    for key in mapping:
+        if key not in hints:
+            near = did_you_mean(str(key), hints) or " `dtlib train --help` lists them all."
+            raise BadInput(f"unknown key {key!r}.{near}")
+    if "task" not in mapping:
+        raise BadInput("the configuration names no task; add task: images or task: text.")
+    return {
+        key: value if key == "mesh" else typed(key, value, hints[key])
+        for key, value in mapping.items()
+    }

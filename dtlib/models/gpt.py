@@ -69,18 +69,18 @@ class Attention(nn.Module):
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        self.heads, self.dropout = config.heads, config.dropout
+        self.heads, self.dropout = config.heads, config.dropout  # under tensor parallelism its own
         self.c_attn = nn.Linear(config.width, 3 * config.width)
         self.c_proj = nn.Linear(config.width, config.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        b, s, h = x.shape
+        b, s, _ = x.shape
         # [b, s, 3h] -> query, key, value, each [b, a, s, h/a]
-        q, k, v = self.c_attn(x).view(b, s, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = self.c_attn(x).view(b, s, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         # Causal only: every position sees at least itself, so no softmax row is fully masked.
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
-        return self.c_proj(y.transpose(1, 2).reshape(b, s, h))
+        return self.c_proj(y.transpose(1, 2).flatten(2))
 
 
 class MLP(nn.Module):

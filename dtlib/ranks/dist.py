@@ -195,8 +195,10 @@ def barrier() -> None:
         dist.barrier()
 
 
-def sum_over_ranks(tensor: torch.Tensor) -> torch.Tensor:
-    """Sum `tensor` over all ranks, in place, and return it (a no-op in a world of one)."""
+def sum_over_ranks(tensor: torch.Tensor, speaks: bool = True) -> torch.Tensor:
+    """Sum `tensor` over all ranks that `speak`, in place, and return the sum on every rank."""
+    if not speaks:
+        tensor.zero_()
     if dist := _joined():
         dist.all_reduce(tensor)
     return tensor

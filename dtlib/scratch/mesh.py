@@ -22,10 +22,9 @@ default swaps data and pipeline.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import timedelta
 from typing import cast
 
@@ -33,8 +32,8 @@ import torch.distributed as dist
 
 from dtlib.errors import BadInput
 from dtlib.ranks import timeouts
-
-AXES = ("data", "pipeline", "context", "tensor")  # the outermost first
+from dtlib.sim import mesh as layout
+from dtlib.sim.mesh import AXES
 
 
 @dataclass(frozen=True)
@@ -111,13 +110,8 @@ class Mesh:
         if unknown or not axes:
             asked = ", ".join(sorted(unknown)) or "no axis"
             raise BadInput(f"a mesh has the axes {', '.join(AXES)}: {asked} was asked.")
-        others = [range(1 if axis in axes else getattr(self, axis)) for axis in AXES]
-        within = [range(getattr(self, axis) if axis in axes else 1) for axis in AXES]
-        return [
-            [self.rank({a: x + y for a, x, y in zip(AXES, at, step, strict=True)})
-             for step in itertools.product(*within)]
-            for at in itertools.product(*others)
-        ]  # fmt: skip
+        found: list[list[int]] = layout.groups(axes, asdict(self))
+        return found
 
 
 def make_groups(mesh: Mesh, *axes: str, timeout: float = timeouts.RUN) -> dist.ProcessGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dtlib.sim import activations, flops, llama, shapes, states, tensors, traffic
+from dtlib.sim import activations, flops, llama, shapes, stages, states, tensors, traffic
 from dtlib.sim.memory import PLACES, Traffic, communication, model_states
 from dtlib.sim.setup import LOSSES, Setup
 
@@ -45,20 +45,51 @@ def estimate(setup: Setup) -> Estimate:
     Left out: CUDA and its libraries (about half a GB per process), the allocator's fragmentation,
     and the optimizer's temporary tensors, which fused kernels do not have.
     """
+    if setup.strategy == "pipeline":
+        return max((_staged(setup, where) for where in stages.places(setup)), key=_most)
     shapes_ = setup.tensors()
     parameters = tensors.count(shapes_)
     rows = _states(setup, parameters) + _computing(setup, shapes_) + _moving(setup, parameters)
-    rows = [row for row in rows if row.size]
-    peaks = {
-        moment: sum(r.size for r in rows if r.place == "device" and moment in r.moments)
-        for moment in MOMENTS
-    }
     sent = communication(
         parameters, setup.ranks, setup.strategy, setup.accumulation, setup.precision,
         optimizer=setup.optimizer, zero_stage=setup.zero_stage, shard_ranks=setup.shard_ranks,
         root=_root(setup) if setup.strategy == "fsdp" else 0,
     )  # fmt: skip
-    return Estimate(parameters, rows, peaks, sent, _flop(setup))
+    return _summed(parameters, rows, sent, _flop(setup))
+
+
+def _summed(
+    parameters: int, rows: list[Row], sent: list[Traffic], flop: tuple[int, int]
+) -> Estimate:
+    rows = [row for row in rows if row.size]
+    peaks = {
+        moment: sum(r.size for r in rows if r.place == "device" and moment in r.moments)
+        for moment in MOMENTS
+    }
+    return Estimate(parameters, rows, peaks, sent, flop)
+
+
+def _most(found: Estimate) -> int:
+    return found.peak()[1]
+
+
+def _staged(setup: Setup, where: stages.Place) -> Estimate:
+    """Predict one rank of a pipeline; `estimate` returns the one that holds most."""
+    everything = setup.tensors()
+    own = tensors.count(stages.held(everything, where))
+    by_stage = stages.activations_by_stage(where, setup)
+    once, most = setup.loss_bytes()
+    summed = states.RECIPES[setup.recipe][1] * own * (setup.ranks > where.ranks)
+    rows = [
+        *_states(setup, own),
+        Row("activations", "device", stages.kept(where, by_stage), f"{where}", (BACKWARD,)),
+        Row("logits", "device", (most - once) * where.is_last, "gradients of a loss", (BACKWARD,)),
+        Row("messages", "device", stages.buffers(where, setup), "torch's buffers, one for each"
+            " micro-batch", MOMENTS),
+        Row("summed", "device", summed, "gradients in one piece, for their sum", (END,)),
+    ]  # fmt: skip
+    sent = [Traffic(**row) for row in stages.sent(where, setup, own)]
+    return _summed(tensors.count(everything), rows, sent, stages.flop(where, setup))
 
 
 def _states(setup: Setup, parameters: int) -> list[Row]:

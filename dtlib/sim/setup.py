@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 
+from dtlib.config.mesh import Mesh
 from dtlib.config.values import HF
 from dtlib.errors import BadInput, refuse_unknown
 from dtlib.sim import activations, llama, shapes, states, tensors
@@ -28,6 +29,10 @@ class Setup:
         how the work is distributed over ranks
     ranks
         N, number of processes (default: 2; 1 for single)
+    mesh : AXIS=N,…
+        how the ranks are arranged, as under dtlib train --mesh (default: all along one axis)
+    pipeline_schedule
+        order in which a pipeline's stages compute: gpipe, 1f1b or interleaved
     micro_batch
         samples that a rank processes at a time
     accumulation
@@ -69,6 +74,8 @@ class Setup:
     model: str = "gpt2"
     strategy: str = "ddp"
     ranks: int = 1
+    mesh: str | None = None
+    pipeline_schedule: str = "1f1b"
     micro_batch: int = 1
     accumulation: int = 1
     precision: str = "fp32"
@@ -106,6 +113,10 @@ class Setup:
         if self.sequence > context:
             wrong = f"exceeds the context of {self.model}, which is {context} tokens"
             raise BadInput(f"max_length {self.sequence} {wrong}; use at most {context}.")
+        if self.mesh is not None:
+            Mesh.of(self.mesh).refuse_ranks(self.ranks)
+        if self.strategy == "pipeline":
+            self._refuse_for_stages()
         if self.cpu_offload and self.strategy != "fsdp":
             raise BadInput(f"cpu_offload belongs to the strategy fsdp, not to {self.strategy}.")
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")
@@ -136,6 +147,16 @@ class Setup:
                 )
         if self.dropout:
             raise BadInput(f"dropout is counted for dtlib's own GPT, not for {self.model}.")
+
+    def _refuse_for_stages(self) -> None:
+        """Refuse what a pipeline's stages do not have."""
+        if self.model not in shapes.GPT:
+            raise BadInput(f"strategy pipeline cuts dtlib's own GPT into stages, not {self.model}.")
+        if self.checkpointing != "none":
+            raise BadInput(
+                f"checkpointing {self.checkpointing} does not go with strategy pipeline; leave it"
+                " out."
+            )
 
     @property
     def sequence(self) -> int:

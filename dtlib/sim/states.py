@@ -16,9 +16,11 @@ RECIPES = {
 MOMENTS = {"adamw": 2, "sgd": 1, "sgd-plain": 0}  # sgd with momentum keeps one
 
 # What is divided among the ranks: w(eights), g(radients), o(ptimizer, and the fp32 copy with it).
+# A pipeline's rank holds its stages' parameters, of which nothing is divided.
 DIVIDED = {
     "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
     "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
+    "pipeline": "",
 }  # fmt: skip
 ALIASES = {"dp": "ddp"}
 # The strategies that DeepSpeed runs, and their default stages of ZeRO.

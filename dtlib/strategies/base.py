@@ -7,30 +7,24 @@ seen every micro-batch the gradient is the mean over the samples of the global b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from dtlib.config.belonging import no_effect
 from dtlib.errors import DtlibError, counted
 from dtlib.ranks.foresee import foresee
 from dtlib.strategies import neutral
 from dtlib.strategies.buffers import alike_on_all_ranks
-from dtlib.strategies.needs import bf16_instead, cpu_instead, heeding, need_compiler
+from dtlib.strategies.micro_batches import Batch, Losses, Score, one_after_another
+from dtlib.strategies.needs import bf16_instead, cpu_instead, need_compiler, refuse_unread
 from dtlib.strategies.precision import AUTOCAST, choose_fp32, refuse_tf32, weights_dtype
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
     from dtlib.config.plan import BatchPlan
     from dtlib.ranks.dist import World
-
-# Settings that some strategies read and others would ignore; each lists its own in `options`.
-OPTIONS = (
-    "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
-    "shard_ranks", "cpu_offload",
-)  # fmt: skip
 
 MakeOptimizer = Callable[[torch.nn.Module], torch.optim.Optimizer]
 
@@ -52,6 +46,8 @@ class Strategy:
         what the loop calls in training; `module` is the bare model below it.
     options
         the fields among `OPTIONS` that the strategy reads.
+    axes
+        the axes of a mesh that it has.
     shapes, parameters
         shapes and number of parameters of the whole model, counted before any of it is sharded.
     steps
@@ -59,6 +55,7 @@ class Strategy:
     """
 
     options: ClassVar[tuple[str, ...]] = ()
+    axes: ClassVar[tuple[str, ...]] = ("data",)
     shapes: dict[str, dict[str, torch.Size]]
     parameters: int
     model: torch.nn.Module
@@ -69,6 +66,8 @@ class Strategy:
         self.config = config
         self.world = world
         self.plan = plan
+        # of the ranks that share their samples, one speaks for all in sums over the ranks
+        self.data_rank, self.speaks = plan.mesh.data_rank(world.rank), plan.mesh.speaks(world.rank)
         # fp16 has no number below 6e-8: the loss is scaled up before backward, gradients down after
         fp16 = config.precision == "fp16"
         self.scaler = torch.amp.GradScaler(world.device.type, enabled=fp16)
@@ -86,11 +85,7 @@ class Strategy:
         if config.precision == "tf32" or config.device == "cuda":
             found = foresee(world_size, config.device, cpu=cpu_instead(config))[0]
             refuse_tf32(config.precision, found)
-        chosen = [key for key in OPTIONS if key in config.chosen()]
-        for key in chosen:
-            if key not in cls.options:
-                instead = heeding(chosen, config, world_size)
-                raise no_effect(key, vars(config), "strategy", instead)
+        refuse_unread(cls, config, world_size)
         if config.compile:
             need_compiler(config)
 
@@ -153,6 +148,21 @@ class Strategy:
         """Add the gradient of a loss (0-d) to the gradients of earlier micro-batches."""
         loss.backward()
 
+    def accumulate(
+        self, task: Losses, micro_batches: Sequence[Batch], count: torch.Tensor
+    ) -> torch.Tensor:
+        """Add up the gradient of the global mean loss over all micro-batches of a step.
+
+        A strategy that orders them itself, as a pipeline does, overrides this. Returns this rank's
+        summed loss (0-d); of the ranks that share their samples only the one counts that
+        `Mesh.speaks` names, in a pipeline the last stage.
+        """
+        return one_after_another(self, task, micro_batches, count)
+
+    def loss(self, task: Losses, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the summed loss (0-d) of a micro-batch."""
+        return task.training_loss(self.model, inputs, labels)
+
     def averaged_over(self) -> int:
         """Return the number by which the framework divides the sum of the ranks' gradients."""
         return 1
@@ -194,7 +204,7 @@ class Strategy:
         return StepResult(grad_norm, skipped)
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[torch.nn.Module]:
+    def evaluating(self) -> Iterator[Score]:
         """Yield the model that scores held-out batches: no gradients, no dropout, same precision.
 
         Every rank calls it equally often, each with a batch of its own (`Task.evaluate` works
@@ -262,9 +272,9 @@ class Strategy:
         parameters = list(self.module.parameters())
         moments = [v for state in self.optimizer.state.values() for v in state.values()]
         return {
-            "parameters": [_local(p) for p in parameters],
-            "gradients": [_local(p.grad) for p in parameters if p.grad is not None],
-            "optimizer": [_local(value) for value in moments if isinstance(value, torch.Tensor)],
+            "parameters": [local(p) for p in parameters],
+            "gradients": [local(p.grad) for p in parameters if p.grad is not None],
+            "optimizer": [local(value) for value in moments if isinstance(value, torch.Tensor)],
             "fp32_copy": [],
         }
 
@@ -279,6 +289,6 @@ class Strategy:
         """
 
 
-def _local(tensor: torch.Tensor) -> torch.Tensor:
+def local(tensor: torch.Tensor) -> torch.Tensor:
     """Return what this rank holds of a tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import nn
 
+from dtlib.config.mesh import arranged
 from dtlib.errors import BadInput
-from dtlib.strategies.base import Strategy
+from dtlib.strategies.base import Strategy, local
+from dtlib.strategies.matrices import (
+    apart,
+    cut,
+    is_cut,
+    parts_of_logits,
+    refuse_uncut,
+    reordered,
+    together,
+    whole_of,
+)
+from dtlib.strategies.micro_batches import Losses, Score
 from dtlib.strategies.needs import bf16_instead, refuse_channels_last, refuse_mps
+from dtlib.strategies.optim import by_mesh
 from dtlib.strategies.precision import AUTOCAST, weights_dtype
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule
 
     from dtlib.config import RunConfig
@@ -29,14 +43,18 @@ class FSDP(Strategy):
 
     A block is gathered before its forward and again before its backward, and its gradients are
     reduce-scattered as soon as they are complete. With fewer `shard_ranks` than ranks, each group
-    of that size holds one copy, and the groups sum their gradients (hybrid sharding).
+    of that size holds one copy, and the groups sum their gradients (hybrid sharding). A mesh says
+    the same: `shard_ranks` 2 on 4 ranks is `replicate=2,data=2`. With a tensor axis, each rank has a
+    part of each matrix (`matrices`), and the parts are sharded along `data`.
 
     FSDP's policy alone sets the precision, without autocast: weights are gathered and compute in
     its type (layer norms too, batch norms not), gradients are reduced in fp32.
     """
 
-    options = ("shard_ranks", "cpu_offload")
+    options: ClassVar[tuple[str, ...]] = ("shard_ranks", "cpu_offload")
+    axes: ClassVar[tuple[str, ...]] = ("data", "replicate", "tensor")
     root: FSDPModule
+    tensor: DeviceMesh | None = None  # the ranks among which matrices are divided
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
@@ -52,19 +70,26 @@ class FSDP(Strategy):
             raise BadInput(f"cpu_offload has no loss scaling; use {instead}, or no offload.")
         refuse_mps(config)
         refuse_channels_last(config)
+        refuse_uncut(config, arranged(vars(config), world_size).tensor)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the dimensions of torch's mesh; `data` is the one that is sharded along."""
+        mesh = self.plan.mesh
+        return {"replicate": mesh.replicate, "data": mesh.data, "tensor": mesh.tensor}
 
     def place(
         self, model: nn.Module, make_optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     ) -> None:
         from torch.distributed.device_mesh import init_device_mesh
 
-        ranks = self.config.shard_ranks or self.world.world_size
-        sizes = {"replicate": self.world.world_size // ranks, "shard": ranks}
-        if sizes["replicate"] == 1:
-            del sizes["replicate"]
+        sizes = {name: n for name, n in self.sizes().items() if n > 1 or name == "data"}
         kind, names = self.world.device.type, tuple(sizes)
-        self.mesh = init_device_mesh(kind, tuple(sizes.values()), mesh_dim_names=names)
+        whole = init_device_mesh(kind, tuple(sizes.values()), mesh_dim_names=names)
+        self.mesh = whole["replicate", "data"] if "replicate" in sizes else whole["data"]
         model = model.to(dtype=weights_dtype(self.config.precision))
+        if "tensor" in sizes:
+            self.tensor = whole["tensor"]
+            cut(model, self.tensor)  # type: ignore[arg-type]  # a GPT, as `check` has seen
         units = blocks(model)
         for module in units if self.config.compile else []:
             module.compile(mode=self.config.compile_mode)  # in place: names stay
@@ -111,32 +136,53 @@ class FSDP(Strategy):
     @contextlib.contextmanager
     def micro_step(self, last: bool) -> Iterator[None]:
         self.root.set_requires_gradient_sync(last)
-        yield
+        with parts_of_logits() if self.tensor else contextlib.nullcontext():
+            yield
+
+    def loss(self, task: Losses, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if not self.tensor:
+            return super().loss(task, inputs, labels)
+        # each rank has the logits of its own words, so no chunks of them are needed
+        return local(task.loss_sum(self.model(inputs), labels))
 
     def averaged_over(self) -> int:
-        return self.world.world_size
+        return self.plan.mesh.data_size
 
     def clip(self, largest: float) -> torch.Tensor:
         """Clip by the norm over all shards; offloaded ones are added up on the device."""
-        local = self.held()["gradients"]
-        square = torch.nn.utils.get_total_norm(local).square().to(self.world.device)
-        torch.distributed.all_reduce(square, group=self.mesh.get_group("shard"))
+        grads = [p.grad for p in self.module.parameters() if p.grad is not None]
+        if self.tensor and self.tensor.get_local_rank() > 0:  # whole ones count once
+            grads = [grad for grad in grads if is_cut(grad)]
+        norm_here = torch.nn.utils.get_total_norm([local(grad) for grad in grads])
+        square = norm_here.square().to(self.world.device)
+        torch.distributed.all_reduce(square, group=self.mesh.get_group("data"))
+        if self.tensor:
+            torch.distributed.all_reduce(square, group=self.tensor.get_group())
         norm = square.sqrt()
-        torch.nn.utils.clip_grads_with_norm_(self.module.parameters(), largest, norm)
+        for parameters in by_mesh(self.module.parameters()):
+            torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
         return norm
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[nn.Module]:
+    def evaluating(self) -> Iterator[Score]:
         with super().evaluating() as score:
-            yield score
+            yield (lambda inputs: whole_of(score(inputs))) if self.tensor else score
         self.root.reshard()  # the root stays whole after a forward, for the backward to come
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        return reordered(state, apart, self.tensor.size()) if self.tensor else state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        ranks = self.tensor.size() if self.tensor else 1
+        super().load_state(reordered(state, together, ranks) if ranks > 1 else state)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         from torch.distributed.tensor import DTensor
 
         if not isinstance(tensor, DTensor):  # a buffer
             return tensor.detach()
-        full = DTensor.full_tensor(tensor.detach().to(self.world.device))  # type: ignore[arg-type]
+        full = whole_of(tensor.detach().to(self.world.device))
         return full.to("cpu" if self.world.rank == 0 else "meta")  # meta: a shape and no memory
 
     def share(self, like: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:

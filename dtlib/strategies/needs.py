@@ -13,12 +13,31 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dtlib.config.belonging import listed, unread, without
+from dtlib.config.belonging import listed, no_effect, unread, without
+from dtlib.config.mesh import Mesh
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks.devices import CPU
 
 if TYPE_CHECKING:
     from dtlib.config import RunConfig
+    from dtlib.strategies.base import Strategy
+
+
+# Settings that some strategies read and others would ignore; each lists its own in `options`.
+OPTIONS = (
+    "bucket_cap_mb", "compress_gradients", "static_graph", "zero_stage", "deepspeed", "nvme",
+    "shard_ranks", "cpu_offload", "pipeline_schedule",
+)  # fmt: skip
+
+
+def refuse_unread(kind: type[Strategy], config: RunConfig, world_size: int) -> None:
+    """Refuse an option that a strategy would ignore, and a mesh with an axis that it lacks."""
+    chosen = [key for key in OPTIONS if key in config.chosen()]
+    for key in chosen:
+        if key not in kind.options:
+            raise no_effect(key, vars(config), "strategy", heeding(chosen, config, world_size))
+    if config.mesh is not None:
+        refuse_other_axes(kind.axes, config)
 
 
 def heeding(options: Collection[str], config: RunConfig, world_size: int) -> list[str]:
@@ -53,10 +72,24 @@ def bf16_instead(config: RunConfig) -> str:
 def instead(name: str, config: RunConfig) -> str:
     """Return the words that propose another strategy, without the options that it would refuse."""
     from dtlib import strategies
-    from dtlib.strategies.base import OPTIONS
 
     heeded = strategies.find(name).options
     return name + listed(key for key in config.chosen() if key in OPTIONS and key not in heeded)
+
+
+def refuse_other_axes(axes: Collection[str], config: RunConfig) -> None:
+    """Refuse a mesh with an axis that the strategy does not have; the message has all numbers."""
+    from dtlib import strategies
+
+    for axis, size in Mesh.of(config.mesh or {}).sizes.items():
+        if size > 1 and axis not in axes:
+            kinds = sorted(strategies.available().items())
+            others = [name for name, kind in kinds if axis in kind.axes]
+            raise BadInput(
+                f"strategy {config.strategy} has no axis {axis}, which is {size} in the mesh"
+                f" {config.mesh}; its axes are {' and '.join(axes)}, and {axis} belongs to"
+                f" {' and '.join(others)}."
+            )
 
 
 def need_compiler(config: RunConfig) -> None:

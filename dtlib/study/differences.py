@@ -8,37 +8,15 @@ remainder: what no name explains is reported as unexplained.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dtlib.config.values import HF
 from dtlib.sim import memory, shapes, states
 from dtlib.sim.estimate import estimate
-from dtlib.study import shards
+from dtlib.study import pipeline, shards
 from dtlib.study.facts import Facts
+from dtlib.study.lines import COUNT, Difference, Line
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "send")
-COUNT = 8  # one number in fp64: samples of the global batch
-
-
-class Difference(NamedTuple):
-    """Bytes that a framework holds or sends beyond the formula (negative: fewer), and why."""
-
-    size: int
-    because: str
-
-
-class Line(NamedTuple):
-    """One quantity on one rank in one step, in bytes."""
-
-    what: str
-    predicted: int
-    measured: int
-    differences: tuple[Difference, ...] = ()
-
-    @property
-    def unexplained(self) -> int:
-        """Bytes that no named difference accounts for."""
-        return self.measured - self.predicted - sum(d.size for d in self.differences)
 
 
 def compare(facts: Facts) -> list[Line]:
@@ -49,6 +27,8 @@ def compare(facts: Facts) -> list[Line]:
     """
     if not memory.knows(facts.strategy) or facts.model.startswith(HF):
         return []
+    if facts.strategy == "pipeline":
+        return pipeline.compare(facts)
     return [*_held(facts), *_activations(facts), *_sent(facts)]
 
 

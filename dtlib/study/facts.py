@@ -77,7 +77,9 @@ class Facts:
         text = self.task == "text"
         same = ("model", "ranks", "micro_batch", "accumulation", "precision", "optimizer",
                 "max_length", "norm")  # fmt: skip
+        stages = ("mesh", "pipeline_schedule") if self.strategy == "pipeline" else ()
         return Setup(
+            **{name: getattr(self, name) for name in stages},
             **{name: getattr(self, name) for name in same},
             strategy=states.ALIASES.get(self.strategy, self.strategy),
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,

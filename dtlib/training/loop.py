@@ -2,7 +2,7 @@
 
 for each global batch
     sum over the ranks how many samples count
-    for each micro-batch of this rank
+    for each micro-batch of this rank (`Strategy.accumulate`)
         forward, backward: add its share to the gradient of the global mean
     clip, step, record the loss; evaluate and save when due
 
@@ -45,7 +45,7 @@ def train_task(task: Task, config: RunConfig, plan: BatchPlan, world: dist.World
     total = config.steps or (config.epochs or 1) * task.steps_per_epoch(plan)
     with contextlib.closing(strategies.find(config.strategy)(config, world, plan)) as strategy:
         strategy.prepare(task.model, functools.partial(make_optimizer, config))
-        settings = dataclasses.asdict(config) | dataclasses.asdict(plan)
+        settings = dataclasses.asdict(config) | plan.columns()
         if task.vocab_size:  # a text task
             settings["chunked_loss"] = task.is_chunked(plan.micro_batch * task.units_per_sample)
         if told := strategy.describe():
@@ -89,9 +89,9 @@ def take_steps(
                 with mark("data"):
                     micro_batches = next(batches)
                 with instruments.around_step(strategy):
-                    count = global_count(task, micro_batches)
-                    seed_dropout(config, strategy.world.rank, progress.step)
-                    loss_sum = accumulate(task, strategy, micro_batches, count)
+                    count = global_count(task, strategy, micro_batches)
+                    seed_dropout(strategy, progress.step)
+                    loss_sum = strategy.accumulate(task, micro_batches, count)
                     # the schedule counts only steps that move the weights
                     lr = learning_rate(config, progress.optimizer_steps, total)
                     with mark("optimizer"):
@@ -123,32 +123,23 @@ def end_early(checkpointer: Checkpointer, recorder: Recorder) -> NoReturn:
     )
 
 
-def seed_dropout(config: RunConfig, rank: int, step: int) -> None:
-    """Seed this step's dropout from the run's seed, the rank and the step."""
-    if config.dropout:
-        torch.manual_seed(seed_of("dropout", config.seed, rank, step))
+def seed_dropout(strategy: Strategy, step: int) -> None:
+    """Seed this step's dropout from the run's seed, the rank's data coordinate and the step.
+
+    Ranks that share their samples start from one seed, so they drop the same of what each of them
+    computes whole; a strategy that slices activations draws the masks of slices from seeds of its
+    own.
+    """
+    if strategy.config.dropout:
+        seed = strategy.config.seed
+        torch.manual_seed(seed_of("dropout", seed, strategy.data_rank, step))
 
 
-def global_count(task: Task, micro_batches: Sequence[Batch]) -> torch.Tensor:
-    """Return how many samples of the global batch count, summed over ranks (0-d, on the device)."""
+def global_count(task: Task, strategy: Strategy, micro_batches: Sequence[Batch]) -> torch.Tensor:
+    """Return how many samples of the global batch count (0-d, on the device), each once."""
     count = torch.stack([task.count(labels) for _, labels in micro_batches]).sum()
     with mark("communication"):
-        return dist.sum_over_ranks(count.to(sums_dtype(count.device)))
-
-
-def accumulate(
-    task: Task, strategy: Strategy, micro_batches: Sequence[Batch], count: torch.Tensor
-) -> torch.Tensor:
-    """Add up the gradient of the global mean loss, and return this rank's summed loss (0-d)."""
-    loss = torch.zeros_like(count)
-    for number, (inputs, labels) in enumerate(micro_batches, start=1):
-        with strategy.micro_step(last=number == len(micro_batches)):
-            with mark("forward"), strategy.autocast():
-                loss_sum = task.training_loss(strategy.model, inputs, labels)
-            with mark("backward"):
-                strategy.backward(loss_sum, count)
-        loss += loss_sum.detach()
-    return loss
+        return dist.sum_over_ranks(count.to(sums_dtype(count.device)), strategy.speaks)
 
 
 def choose_kernels(deterministic: bool) -> None:

@@ -27,7 +27,7 @@ from dtlib.ranks import dist
 from dtlib.sim import fitting, states
 from dtlib.strategies.optim import make_optimizer
 from dtlib.training import oom, tasks
-from dtlib.training.loop import accumulate, global_count
+from dtlib.training.loop import global_count
 from dtlib.training.record import settings_of
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def _trials(
 
     def steps() -> None:
         for _ in range(MOST):  # fp16 skips some at first
-            count = global_count(task, micro_batches)
-            accumulate(task, strategy, micro_batches, count)
+            count = global_count(task, strategy, micro_batches)
+            strategy.accumulate(task, micro_batches, count)
             strategy.step(config.lr or 0.0)
             if strategy.steps == STEPS:
                 return
@@ -155,7 +155,7 @@ def _alone(task: Task, strategy: Strategy, batch: Batch) -> None:
     """Run forward and backward without communication."""
     with strategy.micro_step(last=False):
         with strategy.autocast():
-            loss_sum = task.training_loss(strategy.model, *batch)
+            loss_sum = strategy.loss(task, *batch)
         strategy.backward(loss_sum, task.count(batch[1]))
 
 

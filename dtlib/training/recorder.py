@@ -112,7 +112,8 @@ class Recorder:
         dtype = sums_dtype(self._device)
         ahead = self._steps_ahead() if dist.is_main() else 0
         message = torch.tensor([dist.stop_requested(), ahead], dtype=dtype)
-        losses = [left[0].to(dtype) for _, left in waiting]
+        speaks = self._strategy.speaks  # losses of ranks that share their samples count once
+        losses = [left[0].to(dtype) * speaks for _, left in waiting]
         shared = torch.stack([*to_device(message, self._device), *losses])
         own = [each.to(dtype) for _, left in waiting for each in left]
         numbers = torch.stack([*dist.sum_over_ranks(shared), *own]).tolist()
@@ -171,7 +172,7 @@ class Recorder:
         if timing["step_time_s"] is not None:
             timing["epoch_time_s"] = timing["step_time_s"] * task.steps_per_epoch(self._plan)
         progress = dataclasses.asdict(self.progress)
-        summary = dataclasses.asdict(self._plan) | {"parameters": self._strategy.parameters}
+        summary = self._plan.columns() | {"parameters": self._strategy.parameters}
         summary |= {"steps": progress.pop("step"), **progress, "metric": figures[task.metric]}
         config = self._strategy.config
         summary["compile_mode"] = config.compile_mode if config.compile else None

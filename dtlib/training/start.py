@@ -11,6 +11,7 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config import RUNS, RunConfig
+from dtlib.config.mesh import Mesh
 from dtlib.config.plan import BatchPlan
 from dtlib.config.values import AUTO, refuse_long_warmup
 from dtlib.errors import unusable
@@ -124,6 +125,8 @@ def check(config: RunConfig) -> tuple[BatchPlan, launcher.Place | None]:
     strategy = strategies.find(config.strategy)
     there = launcher.world_that_is_there(config.ranks)
     default = 1 if config.strategy == "single" else launcher.default_ranks()
+    if config.mesh is not None:
+        default = Mesh.of(config.mesh).size
     world_size = there.world_size if there else config.ranks or default
     strategy.check(config, world_size)
     task = tasks.find(config.task)

@@ -233,3 +233,12 @@ def held_and_sent(found: dict[str, Books], sizes: Sizes) -> Table:
     ]
     columns = ["mesh", "parameters held", *(f"elements sent along {axis}" for axis in AXES)]
     return (rows, columns, f"A rank in one step; the model has {whole} parameters")
+
+
+def norms(found: dict[str, Books]) -> Table:
+    """The norm of the first step's gradient on each mesh, and how far it is from one process's."""
+    rows: list[list[Any]] = [["one process", f"{next(iter(found.values())).norms[1]:.6f}", ""]]
+    for name, books in found.items():
+        ours, alone = books.norms
+        rows.append([name, f"{ours:.6f}", f"{abs(ours - alone):.0e}"])
+    return (rows, ["mesh", "norm", "difference"], "Norm of the whole gradient in the first step")

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from dtlib.learn.drawing import bare, box, canvas, key, ranks
+from dtlib.learn.drawing import LOOKS, bare, box, canvas, key, ranks
 from dtlib.scratch.mesh import Mesh
 
 from .mesh_runs import AXES
@@ -41,7 +41,7 @@ def draw_groups(mesh: Mesh, per_node: int = 4) -> Any:
         f"{axis}: " + ", ".join(str(group) for group in mesh.groups(axis)) for axis in AXES
     )
     groups = {axis: mesh.groups(axis) for axis in reversed(AXES)}
-    most = max(map(len, groups.values()))
+    most, red = max(map(len, groups.values())), LOOKS["communication"].colour
     figure, several = canvas(
         "Groups of tensor lie inside a node, groups of data reach from node to node",
         f"The groups of a mesh of {mesh}, with {per_node} ranks in a node. {said}.",
@@ -52,9 +52,9 @@ def draw_groups(mesh: Mesh, per_node: int = 4) -> Any:
         axes.set_title(f"{axis}: {MEANS[axis]}", loc="left")
         for row, group in enumerate(rows):
             for rank in group:
-                box(axes, rank + 0.2, row, 0.6, "communication", str(rank))
+                box(axes, rank + 0.2, row, 0.6, "other", str(rank))
             for one, other in itertools.pairwise(group):
-                axes.plot([one + 0.8, other + 0.2], [row, row], color="#000000", linewidth=1)
+                axes.plot([one + 0.8, other + 0.2], [row, row], "-", color=red, linewidth=2)
         for node in range(per_node, mesh.ranks, per_node):
             axes.axvline(node, color="#000000", linestyle=":", linewidth=1)
     return figure

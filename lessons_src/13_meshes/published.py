@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dtlib.sim.collectives import ring_wire_bytes
-from dtlib.sim.tensors import count, gpt
+from dtlib.sim import mesh
+from dtlib.sim.layout import layout
+from dtlib.sim.layout_rank import step_of
 
 from .mesh_runs import AXES, Table
 
@@ -37,32 +38,33 @@ PUBLISHED = [
 ]
 
 # GPT-3 on 1024 A100 as Megatron-LM trains it (its README: tensor 8, pipeline 16, batch 1536).
-WIDTH, LAYERS, VOCABULARY, SEQUENCE, BATCH = 12288, 96, 51200, 2048, 1536
-DATA, PIPELINE, TENSOR = 8, 16, 8
-GPUS = 8  # in a node
+GPT3 = {
+    "layers": 96, "width": 12288, "heads": 96, "kv_heads": 96, "sequence": 2048,
+    "vocab_size": 51200,
+}  # fmt: skip
+MESH = {"data": 8, "pipeline": 16, "context": 1, "tensor": 8}
+BATCH, GPUS, MEMORY = 1536, 8, 80e9  # sequences; GPUs of a node; bytes of a GPU
 INSIDE, BETWEEN = 300.0, 25.0  # GB/s in each direction: NVLink of an A100; 200 Gbit/s a GPU
+DATA_INSIDE = ("tensor", "pipeline", "context", "data")  # the outermost first
+
+
+def of_gpt3(order: tuple[str, ...] = mesh.AXES) -> dict[str, Any]:
+    """Everything about that layout, with the axes in this order."""
+    step = step_of(accumulation=BATCH // MESH["data"])
+    answer: dict[str, Any] = layout(GPT3, MESH, step, MEMORY, GPUS, order)
+    return answer
 
 
 def gigabytes() -> dict[str, float]:
-    """What a rank of GPT-3 sends in a step along each axis, in bf16.
-
-    A stage's forward and backward run f and g four times in each block, for each sequence. Along
-    the pipeline an activation goes on and a gradient comes back. Gradients are averaged once.
-    """
-    each = 2 * SEQUENCE * WIDTH  # bytes of one sequence's activation
-    sequences = BATCH // DATA
-    own = 2 * count(gpt(LAYERS, WIDTH, SEQUENCE, VOCABULARY)) / (PIPELINE * TENSOR)
-    tensor = 4 * LAYERS / PIPELINE * sequences * ring_wire_bytes("all_reduce", each, TENSOR)
-    data = ring_wire_bytes("all_reduce", own, DATA)
-    sent = {"data": data, "pipeline": 2 * sequences * each, "tensor": tensor}
+    """What a rank of GPT-3 sends in a step along each axis, in bf16."""
+    sent = of_gpt3()["wire"]
     return {axis: sent[axis] / 1e9 for axis in AXES}
 
 
-def seconds(fastest: str) -> dict[str, float]:
-    """How long that takes if the groups of one axis lie inside nodes, and the others do not."""
-    return {
-        axis: size / (INSIDE if axis == fastest else BETWEEN) for axis, size in gigabytes().items()
-    }
+def seconds(order: tuple[str, ...] = mesh.AXES) -> dict[str, float]:
+    """How long that takes: groups that lie inside a node have faster links."""
+    nodes, sent = of_gpt3(order)["nodes"], gigabytes()
+    return {axis: sent[axis] / (INSIDE if nodes[axis] == 1 else BETWEEN) for axis in AXES}
 
 
 def layouts() -> Table:
@@ -80,7 +82,7 @@ def layouts() -> Table:
 
 def times() -> Table:
     """What GPT-3 sends, and how long that takes with one axis or another inside a node."""
-    size, right, wrong = gigabytes(), seconds("tensor"), seconds("data")
+    size, right, wrong = gigabytes(), seconds(), seconds(DATA_INSIDE)
     rows: list[list[Any]] = [
         [axis, f"{size[axis]:.3g}", f"{right[axis]:.2g}", f"{wrong[axis]:.2g}"] for axis in AXES
     ]

@@ -36,12 +36,14 @@ def options_of(description: str) -> argparse.Namespace:
     return options
 
 
-def measure(names: list[str], options: argparse.Namespace) -> dict[str, list[dict]]:
-    """Give every contestant its turns."""
+def measure(
+    names: list[str], options: argparse.Namespace, module: str = "scratch_contestants"
+) -> dict[str, list[dict]]:
+    """Give every contestant its turns; `module` has their code."""
 
     def start(name: str) -> Contestant:
         request = {"name": name, "shape": options.shape, "micro_batch": options.micro_batch}
-        return Contestant("scratch_contestants", request, options.ranks, options.timeout)
+        return Contestant(module, request, options.ranks, options.timeout)
 
     names = [name for name in names if not options.only or name in options.only]
     return take_turns(names, start, options.rounds, options.warmup, options.steps)

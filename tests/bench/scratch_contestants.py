@@ -20,7 +20,8 @@ from dtlib.scratch import zero
 
 LR, BETAS, EPS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 VOCAB, CONTEXT = 512, 64
-SHAPES = {"nano": (4, 4, 128), "5M": (6, 4, 256)}  # layers, heads, width: 0.87M and 4.89M
+# layers, heads, width: 0.87M, 4.89M and 1.66M parameters; `deep` gives 4 ranks 2 stages each
+SHAPES = {"nano": (4, 4, 128), "5M": (6, 4, 256), "deep": (8, 4, 128)}
 ETHERNET = 1e-4, 8e-9  # α 0.1 ms, β of 1 Gbit/s
 
 STAGES = {1: zero.ZeroStage1, 2: zero.ZeroStage2, 3: zero.ZeroStage3}

@@ -15,7 +15,7 @@ from dtlib import cli, strategies
 from dtlib.config import CHOICES, RunConfig
 from dtlib.errors import BadInput, Unavailable
 from dtlib.ranks import launcher
-from dtlib.strategies.base import OPTIONS
+from dtlib.strategies.needs import OPTIONS
 from tests.config.test_belonging import OTHER
 
 BATCH = "train text --global-batch 16 --micro-batch 4 --accumulation"

@@ -14,7 +14,7 @@ from dtlib.config.plan import cut
 from dtlib.data.batches import order
 from dtlib.ranks import dist
 from dtlib.strategies.single import Single
-from dtlib.training.loop import accumulate, global_count
+from dtlib.training.loop import global_count
 from tests.strategy_runs import CASES, TABLE, ZERO, plain, ranks_of
 from tests.toy import IGNORED, Scale, Toy, as_batches, config, ready
 
@@ -95,7 +95,7 @@ def test_a_metric_is_reduced_last():
         assert of_means == pytest.approx(4.4)
 
 
-SPREAD = [name for name in plain([*CASES, *ZERO]) if ranks_of(name, 2) == 2]
+SPREAD = [name for name in plain([*CASES, *ZERO]) if ranks_of(name, 2) == 2 and not TABLE[name].gpt]
 TORCH = [name for name in SPREAD if TABLE[name].framework == "torch"]
 FRAMEWORKS = [name for name in SPREAD if name not in TORCH]
 SPLITS = {  # micro-batches of each rank, and the gradient: the mean over all that counts
@@ -119,8 +119,8 @@ def steps_of(name: str, by_rank: list[list[list[Any]]], steps: int) -> list[floa
     with contextlib.closing(ready(strategies.find(name), settings, toy.model)) as strategy:
         for _ in range(steps):
             batches = as_batches(by_rank[world.rank])
-            count = global_count(toy, batches)
-            accumulate(toy, strategy, batches, count)
+            count = global_count(toy, strategy, batches)
+            strategy.accumulate(toy, batches, count)
             strategy.step(lr=0.1)
             if "w" not in TABLE[name].cuts:  # the others have it whole on every rank
                 weights.append(strategy.module.w.item())

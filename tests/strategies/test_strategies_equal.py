@@ -127,7 +127,8 @@ def test_pictures_have_the_same_bits_with_the_same_micro_batches(tmp_path):
     """Batch norm sees the same eight pictures at once, on one process or on two ranks."""
     data = str(write_cifar(tmp_path / "archive", train=64))
     settings = {"data": data, "width": 8, "global_batch": 16, "steps": 4, "optimizer": "sgd"}
-    for ranks, names in by_ranks(CASES, 2).items():
+    cases = [name for name in CASES if not TABLE[name].gpt]
+    for ranks, names in by_ranks(cases, 2).items():
         one = dtlib.train("images", 1, strategy="single", accumulation=ranks, **settings)
         losses = [line["loss"] for line in one.history]
         found = launch(train_images, names, **settings, ranks=ranks, timeout=100)[0]

@@ -13,6 +13,7 @@ import pytest
 import dtlib
 from dtlib.ranks.launcher import RankFailed
 from dtlib.strategies import operators as ops
+from dtlib.strategies.base import Strategy
 from dtlib.training import loop, start
 from tests.strategy_runs import SMALL, settings_of
 from tests.toy import write_story
@@ -46,7 +47,7 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
         pytest.skip("infinity needs DeepSpeed's operators: dtlib ops build")
     story = write_story(tmp_path / "story")
     expected = [line["loss"] for line in train(name, story, "whole").history]
-    take_steps, accumulate = loop.take_steps, loop.accumulate
+    take_steps, accumulate = loop.take_steps, Strategy.accumulate
     for turn, (step, rank) in enumerate(KILLS):
 
         def deadly(task, strategy, recorder, *rest, step=step, rank=rank):
@@ -57,7 +58,7 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return accumulate(*args)
 
-            loop.accumulate = last_words
+            Strategy.accumulate = last_words  # of this process, which dies
             take_steps(task, strategy, recorder, *rest)
 
         with monkeypatch.context() as patch:

@@ -14,7 +14,8 @@ from dtlib.config import RunConfig
 from dtlib.data import pictures
 from dtlib.data.batches import DeviceImages, DeviceText, augmentation
 from dtlib.ranks import launcher
-from dtlib.training import loop, recorder, start
+from dtlib.strategies.base import Strategy
+from dtlib.training import recorder, start
 from dtlib.training.tasks.base import Task
 from tests.strategy_runs import HERE, TABLE, plain, settings_of
 
@@ -67,6 +68,7 @@ def of_each(names: list[str]) -> dict[tuple[str, str], dict[int, dict[str, int]]
         (task, name): waits_by_step(task, out=f"{task} {name}", **settings_of(name))
         for task in TASKS
         for name in names
+        if task == "text" or not TABLE[name].gpt
     }
 
 
@@ -80,7 +82,7 @@ def test_steps_of_two_ranks_wait_for_nothing_between_two_readings(names):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_nor_does_one_rank_and_a_number_that_is_read_in_a_step_is_found(task, monkeypatch):
-    accumulate = loop.accumulate
+    accumulate = Strategy.accumulate
 
     def curious(*args):
         loss = accumulate(*args)
@@ -88,7 +90,7 @@ def test_nor_does_one_rank_and_a_number_that_is_read_in_a_step_is_found(task, mo
         return loss
 
     assert waits_by_step(task, strategy="single") == ONCE
-    monkeypatch.setattr(loop, "accumulate", curious)
+    monkeypatch.setattr(Strategy, "accumulate", curious)
     found = waits_by_step(task, strategy="single", out="curious")
     one = {"aten::_local_scalar_dense": 1}
     assert found == {step: one | ONCE.get(step, {}) for step in STEADY}

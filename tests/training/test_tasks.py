@@ -158,9 +158,10 @@ class Few(Task):
 
 
 def score(correct: list[int]) -> tuple[dict[str, float], list[int]]:
-    config = RunConfig("text")
+    config = RunConfig("text", global_batch=12)
     few = Few(config, dist.world(), correct)
-    strategy = Single(config, dist.world(), config.plan(1))
+    world = dist.world()
+    strategy = Single(config, world, config.plan(world.world_size))
     strategy.module = few.model
     return few.evaluate(strategy), few.scored
 

@@ -31,14 +31,18 @@ def unpack(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
         offset += t.numel()
 
 
+def average(tensors: Sequence[torch.Tensor], group: dist.ProcessGroup | None = None) -> None:
+    """Replace every tensor by its mean over the ranks of a group: one all-reduce per dtype."""
+    for dtype in dict.fromkeys(t.dtype for t in tensors):  # a buffer has one dtype
+        alike = [t for t in tensors if t.dtype == dtype]
+        flat = pack(alike)
+        dist.all_reduce(flat, group=group)
+        unpack(flat.div_(dist.get_world_size(group)), alike)
+
+
 def flat_all_reduce(model: nn.Module) -> None:
     """Replace every gradient by its mean over all ranks: one all-reduce per dtype.
 
     Call it after the last micro-batch's `backward()` and before the optimizer's step.
     """
-    every = gradients_of(trainable(model))
-    for dtype in dict.fromkeys(gradient.dtype for gradient in every):  # a buffer has one dtype
-        gradients = [gradient for gradient in every if gradient.dtype == dtype]
-        flat = pack(gradients)
-        dist.all_reduce(flat)
-        unpack(flat.div_(dist.get_world_size()), gradients)
+    average(gradients_of(trainable(model)))

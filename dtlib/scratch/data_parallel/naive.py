@@ -19,13 +19,13 @@ from torch import nn
 from dtlib.errors import BadInput
 
 
-def same_start(model: nn.Module) -> None:
-    """Copy rank 0's parameters and buffers to every rank, in place."""
+def same_start(model: nn.Module, group: dist.ProcessGroup | None = None) -> None:
+    """Copy the parameters and buffers of a group's first rank to all of its ranks, in place."""
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             # A broadcast needs contiguous memory, which a weight in channels_last is not.
             whole = tensor.contiguous()
-            dist.broadcast(whole, src=0)
+            dist.broadcast(whole, group_src=0, group=group)
             tensor.copy_(whole)
 
 

@@ -36,7 +36,7 @@ NAMED_ON_RESUME = (
     "compress_gradients", "deepspeed",
 )  # fmt: skip
 # These affect dropout and batch norm: other random numbers, means over other micro-batches.
-CUT = ("world_size", "micro_batch")
+CUT = ("world_size", "mesh", "micro_batch", "pipeline_schedule")
 # Where a cosine schedule ends; at a constant rate, they only say when to stop.
 LENGTH = ("steps", "epochs")
 

@@ -17,6 +17,7 @@ from dtlib.data.places import is_folder_name
 from dtlib.errors import BadInput, refuse_unknown
 from dtlib.ranks import dist
 from dtlib.sim import shapes
+from dtlib.strategies.micro_batches import Batch
 from dtlib.strategies.precision import sums_dtype, weights_dtype
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from dtlib.ranks.dist import World
     from dtlib.strategies.base import Strategy
 
-Batch = tuple[torch.Tensor, torch.Tensor]
 NAMES: dict[str, dict[str, Iterable[str]]] = {
     "model": {"images": shapes.RESNET, "text": shapes.GPT},
     "data": {"images": IMAGES, "text": text.NAMES},
@@ -181,21 +181,24 @@ class Task(ABC):
         """Score every held-out sample once, with any number of ranks; return the same on all.
 
         The ranks share out whole batches, and then sums and counts are added up, so no means of
-        ranks are averaged. Every rank scores the same number of batches, because a sharded model
-        gathers its weights in each; a rank that has run out repeats the first batch with all labels
-        ignored, which adds nothing.
+        ranks are averaged. Ranks that share their samples score the same batches, and one of them
+        counts. Every rank scores the same number of batches, because a sharded model gathers its
+        weights in each; a rank that has run out repeats the first batch with all labels ignored,
+        which adds nothing.
         """
         device = self.world.device
         sums = torch.zeros(3, dtype=sums_dtype(device), device=device)
-        batches, ranks = self.evaluation_batches(), self.world.world_size
-        own = split(batches, self.world.rank, ranks).tolist()
+        batches, ranks = self.evaluation_batches(), strategy.plan.mesh.data_size
+        own = split(batches, strategy.data_rank, ranks).tolist()
         with strategy.evaluating() as score:
             for turn in range(-(-batches // ranks)):
                 inputs, labels = self.evaluation_batch(own[turn] if turn < len(own) else 0)
                 if turn >= len(own):
                     labels = torch.full_like(labels, IGNORE)
                 logits = score(inputs)
+                if logits is None:  # a later stage of a pipeline has them, and counts
+                    continue
                 hits = (logits.argmax(-1) == labels).sum()
                 sums += torch.stack([self.loss_sum(logits, labels), self.count(labels), hits])
-        loss, count, hits = dist.sum_over_ranks(sums).tolist()
+        loss, count, hits = dist.sum_over_ranks(sums, strategy.speaks).tolist()
         return self.figures(loss / count, hits / count)
