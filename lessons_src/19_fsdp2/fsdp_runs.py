@@ -6,6 +6,7 @@ holds and sends in a step, `trace` notes in which order.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from dtlib.measure import ledger
+from dtlib.measure.ledger import census
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.dist import sum_over_ranks, world
 
@@ -192,7 +194,9 @@ def whole(parameter: Any) -> torch.Tensor:
 def accumulated(
     way: Way, accumulate: Callable[..., Any], sizes: Sizes, parts: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Calls, bytes sent and gradients held by a rank in a step of several micro-batches.
+    """Calls and bytes sent by a rank in a step of several micro-batches, and gradients waiting.
+
+    `waiting` is how much more memory lives when the last micro-batch begins than at the first.
 
     First with a reduction in each micro-batch, then by `accumulate(model, parts)`.
     """
@@ -215,14 +219,24 @@ def _each_time(model: nn.Module, parts: Any) -> None:
 
 def _counted(way: Way, backward: Callable[..., Any], sizes: Sizes, parts: int) -> dict[str, Any]:
     model, optimizer = sharded(way, sizes)
-    rows = sizes.batch(0).tensor_split(dist.get_world_size())[dist.get_rank()].to(world().device)
+    train_step(model, optimizer, sizes, 0)
+    rows = sizes.batch(1).tensor_split(dist.get_world_size())[dist.get_rank()].to(world().device)
     pairs = [(rows[:, :-1], rows[:, 1:])] * parts
+    alive: list[int] = []  # when each micro-batch begins
+    hook = model.register_forward_pre_hook(lambda *_: alive.append(_alive()), prepend=True)
     with ledger.watch(model, optimizer) as page:
         backward(model, pairs)
+    hook.remove()
     tallies = page.collectives
     tallies.pop("all_reduce", None)  # of the number of samples
     return {
         "calls": {name: tally.calls for name, tally in tallies.items()},
         "sent": {name: tally.wire for name, tally in tallies.items()},
-        "gradients": page.most["gradients"],
+        "waiting": alive[-1] - alive[0],
     }
+
+
+def _alive() -> int:
+    """Bytes of all tensors of this process."""
+    gc.collect()
+    return sum({census.key_of(storage): storage.nbytes() for storage in census.alive()}.values())

@@ -228,11 +228,11 @@ def precision(found: Mapping[str, Books], sizes: Sizes) -> Table:
     return (rows, columns, f"Bytes on a rank of {sizes.ranks}, in one step")
 
 
-def losses(found: Mapping[str, Books]) -> Table:
-    """The losses of each way."""
-    rows = [[name, *books.losses] for name, books in found.items()]
-    steps = len(next(iter(found.values())).losses)
-    return (rows, ["", *(f"step {k + 1}" for k in range(steps))], "Global mean of the loss")
+def distances(found: Mapping[str, Books]) -> Table:
+    """How far each way's weights are from those of one process in fp32."""
+    rows = [[name, books.losses[-1], f"{books.far:.0e}"] for name, books in found.items()]
+    columns = ["", "loss of the last step", "largest distance of a weight"]
+    return (rows, columns, "Against one process that trains in fp32, with SGD")
 
 
 def out_of_a_node(found: Mapping[str, Books], sizes: Sizes) -> dict[str, float]:
@@ -264,10 +264,10 @@ def accumulated(each: Mapping[str, Any], once: Mapping[str, Any]) -> Table:
     """Reduced in each micro-batch, and once."""
     rows = [
         [name, books["calls"]["all_gather"], books["calls"]["reduce_scatter"],
-         sum(books["sent"].values()), books["gradients"]]
+         sum(books["sent"].values()), books["waiting"]]
         for name, books in (("in each micro-batch", each), ("once, by your function", once))
     ]  # fmt: skip
-    columns = ["reduced", "gathers", "reductions", "bytes sent", "gradients, bytes at most"]
+    columns = ["reduced", "gathers", "reductions", "bytes sent", "gradients waiting, bytes"]
     return (rows, columns, "A step of four micro-batches on a rank")
 
 

@@ -27,7 +27,6 @@ class After:
 
     weight: list[float]
     momentum: list[float]
-    rows: list[int] = field(compare=False)
     sent: float = field(compare=False)  # bytes on a ring, in a step
 
 
@@ -54,7 +53,7 @@ def run(answer, rows, columns):
             raise Wrong("changed", rank=dist.get_rank())
     local = [tensor.to_local() for tensor in (weight.data, momentum)]
     sent = sum(tally.wire for tally in log.tallies.values()) / STEPS
-    return After(*(x.flatten().tolist() for x in local), list(local[0].shape), sent)
+    return After(*(x.flatten().tolist() for x in local), sent)
 
 
 def enough(rows, columns, n):
@@ -77,7 +76,7 @@ def facts(got, want, rows, columns, n):
     value, right = next(((a, b) for a, b in pairs if abs(a - b) > 1e-4), (0.0, 0.0))
     return {
         "got": number(value), "want": number(right), "rank": rank, "n": n,
-        "rows": numbers([one.rows[0] for one in want]), "size": f"{rows[0]} rows",
+        "rows": numbers(rows_of(rows[0], n)), "size": f"{rows[0]} rows",
     }  # fmt: skip
 
 
@@ -95,14 +94,22 @@ def absent(seen):
     return bool(waiting and gone) and {"rank": waiting[0], "gone": gone[0]}
 
 
-def fails_with(words, every=True):
-    """Recognises an answer that failed with these words, on every rank or on some."""
+def mixed(seen):
+    words = "mixed torch.Tensor and DTensor"
+    return all(one.failure and words in one.failure.message for one in seen)
 
-    def when(seen):
-        found = [bool(one.failure and words in one.failure.message) for one in seen]
-        return all(found) if every else any(found)
 
-    return when
+def uneven(seen, rows, n):
+    """A rank's slice has another number of rows than its shard."""
+    if not any(one.failure and "must match" in one.failure.message for one in seen):
+        return False
+    return {"rows": numbers(rows_of(rows[0], n)), "size": f"{rows[0]} rows"}
+
+
+def rows_of(rows, n):
+    """How many rows each rank has."""
+    each = -(-rows // n)
+    return [max(0, min(rows - rank * each, each)) for rank in range(n)]
 
 
 def own_rows(p, momentum, lr):
@@ -156,10 +163,10 @@ EXERCISE = RankAnswer(
         ("summed", {UPDATE: "orthogonalize(whole) * dist.get_world_size()"}),
         ("momentum_late", {f"    {MOMENTUM}\n": "", MOVE: f"{MOVE}\n    {MOMENTUM}"}),
         Mistake("unmoved", {MOVE: "p = p - lr * mine"}, when=unmoved),
-        Mistake("mixed", {CUT: "update"}, when=fails_with("mixed torch.Tensor and DTensor")),
+        Mistake("mixed", {CUT: "update"}, when=mixed),
         Mistake("uneven", {CUT: "update.tensor_split(dist.get_world_size())[dist.get_rank()]",
                            MOVE: "p.to_local().add_(mine, alpha=-lr)"},
-                when=fails_with("must match", every=False), hangs=True),
+                when=uneven, hangs=True),
         Mistake("absent", rank_0_alone, when=absent, hangs=True),
     ],
     other="unrecognised",
