@@ -17,6 +17,7 @@ from torch import nn
 
 from dtlib.measure import ledger
 from dtlib.measure.ledger import census
+from dtlib.measure.ledger.collectives import CollectiveLog
 from dtlib.models.gpt import GPT, GPTConfig
 from dtlib.ranks.dist import sum_over_ranks, world
 
@@ -224,10 +225,10 @@ def _counted(way: Way, backward: Callable[..., Any], sizes: Sizes, parts: int) -
     pairs = [(rows[:, :-1], rows[:, 1:])] * parts
     alive: list[int] = []  # when each micro-batch begins
     hook = model.register_forward_pre_hook(lambda *_: alive.append(_alive()), prepend=True)
-    with ledger.watch(model, optimizer) as page:
+    with CollectiveLog() as log:
         backward(model, pairs)
     hook.remove()
-    tallies = page.collectives
+    tallies = log.tallies
     tallies.pop("all_reduce", None)  # of the number of samples
     return {
         "calls": {name: tally.calls for name, tally in tallies.items()},

@@ -88,7 +88,7 @@ def test_right_answers_of_another_kind_keep_the_lessons_promises():
     for answer in (accumulate.accumulate, *bank_accumulate.ALSO_RIGHT[:1]):
         each, once = fsdp_runs.accumulated(one_call, answer, SIZES, 4)
         assert once["sent"]["reduce_scatter"] == each["sent"]["reduce_scatter"] / 4
-        assert once["waiting"] > 0.9 * 4 * each["waiting"]
+        assert each["waiting"] < 2 * SIZES.psi < 4 * SIZES.psi <= once["waiting"]
     for answer in (muon.muon_step, *bank_muon.ALSO_RIGHT):
         far, sent = muon_runs.train_both(answer, SIZES)
         assert far < 1e-4 and "12 matrices" in sent
