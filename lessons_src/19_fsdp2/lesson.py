@@ -254,8 +254,8 @@ orders = {"by default": found["per block"], **ahead}
 fsdp_view.draw_forward(orders)
 
 # %%
-learn.table(*fsdp_view.order(orders, until="backward"))
 assert orders["one block ahead"].sent == orders["by default"].sent
+learn.table(*fsdp_view.order(orders, until="backward"))
 
 # %% [markdown]
 # The same bytes in another order, and one more block's buffer in memory. On
