@@ -1,0 +1,78 @@
+"""More answers to `accumulate`, for the tests alone."""
+
+import torch
+import torch.distributed as dist
+
+from ..exercises.accumulate import LOSS, REDUCE, SYNC, accumulate
+
+
+def root_alone(model, parts):
+    """The flag of the root's own parameters, not of the units in it."""
+    count = torch.tensor(float(sum(len(y) for x, y in parts)))
+    dist.all_reduce(count)
+    for i, (x, y) in enumerate(parts):
+        model.set_requires_gradient_sync(i == len(parts) - 1, recurse=False)
+        (model(x, y) * dist.get_world_size() / count).backward()
+
+
+def averages_again(model, parts):
+    accumulate(model, parts)
+    for p in model.parameters():
+        p.grad /= dist.get_world_size()
+
+
+def sums_shards(model, parts):
+    """All-reduces shards, which are different parts."""
+    accumulate(model, parts)
+    for p in model.parameters():
+        dist.all_reduce(p.grad.to_local())
+
+
+def never_on_again(model, parts):
+    for i in range(len(parts)):
+        if i < len(parts) - 1:
+            model.set_requires_gradient_sync(False)
+    for x, y in parts:
+        (model(x, y) / len(y)).backward()
+
+
+# Right.
+def scales_afterwards(model, parts):
+    """The sums, which FSDP2 averages over the ranks, are divided at the end."""
+    *early, last = parts
+    model.set_requires_gradient_sync(False)
+    for x, y in early:
+        model(x, y).backward()
+    model.set_requires_gradient_sync(True)
+    model(*last).backward()
+    count = torch.tensor([sum(y.numel() for _, y in parts)])
+    dist.all_reduce(count)
+    for p in model.parameters():
+        p.grad.mul_(dist.get_world_size() / count.item())
+
+
+def by_the_modules(model, parts):
+    n, count = dist.get_world_size(), torch.tensor(sum(len(y) for x, y in parts), dtype=torch.long)
+    dist.all_reduce(count, op=dist.ReduceOp.SUM)
+    while parts:
+        x, y = parts[0]
+        parts = parts[1:]
+        for unit in (model, model.first, model.second):
+            unit.set_requires_gradient_sync(not parts, recurse=False)
+        (n * (model(x, y) / count)).backward()
+
+
+ALSO_WRONG = [
+    ("each_time", {SYNC: "pass"}),
+    ("each_time", {SYNC: "model.set_requires_gradient_sync(True)"}),
+    ("too_often", root_alone),
+    ("not_reduced", {SYNC: "model.set_requires_gradient_sync(False)"}),
+    ("not_reduced", never_on_again),
+    ("not_reduced", lambda model, parts: [].sort()),
+    ("not_times_n", averages_again),
+    ("mismatch", sums_shards),
+    ("own_count_times_n", {REDUCE: "count * n"}),
+    ("unrecognised", {LOSS: "loss * n / (count + 1)"}),
+    ("raised", {LOSS: "model.loss * n / count"}),
+]
+ALSO_RIGHT = [scales_afterwards, by_the_modules]
