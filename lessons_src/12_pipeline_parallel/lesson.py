@@ -14,16 +14,16 @@
 # ---
 
 # %% [markdown]
-# A model of 4 layers is too large for one GPU, so each of 4 ranks holds one
-# layer. Rank 1 needs the output of rank 0, rank 2 that of rank 1, and the
-# gradients come back in the other direction. So while one rank computes, the
-# other three wait. **How do four ranks that depend on each other work at the
-# same time?**
+# A model is too large for one GPU, so it is cut into four parts. Rank 0 holds
+# the first layers, rank 1 the next ones, and so on. Rank 1 needs the output of
+# rank 0, rank 2 that of rank 1, and the gradients come back in the other
+# direction. So while one rank computes, the other three wait. **How do four
+# ranks that depend on each other work at the same time?**
 #
 # This is **pipeline parallelism**. A rank's part of the model is a **stage**.
-# The batch is cut into **micro-batches**, so that rank 0 can begin the next
-# one while rank 1 computes the first. Which rank computes what, and when, is
-# the **schedule**. In this lesson you read schedules, write the one that most
+# The batch is cut into **micro-batches**: rank 0 begins the second one while
+# rank 1 computes the first. The order in which each rank computes is the
+# **schedule**. In this lesson you read schedules, write the one that most
 # libraries use, and then write a better one. Exercises 1 and 2 are the core
 # and take less than an hour with the reading; 3 is *stretch*.
 
@@ -32,16 +32,21 @@ from dtlib import learn
 
 learn.start("12")
 
+# %% [markdown]
+# First the problem: one batch that is not cut. Each stage takes 8 units of
+# time for its forward, and 16 for its backward.
+
 # %%
 from lesson.pictures import draw_question
 
 draw_question()
 
 # %% [markdown]
-# `ranks` processes train a small network in `micro_batches` micro-batches, all
-# on the CPU. Stages **sleep** for `sleep` seconds in each forward, and twice
-# as long in each backward. A sleeping process needs no core, so ranks wait for
-# each other as they would on `ranks` GPUs, even if your laptop has two cores.
+# `ranks` processes train a small network on the CPU. The batch is cut into
+# `micro_batches` micro-batches. In formulas, N is `ranks` and M is
+# `micro_batches`. Stages **sleep** for `sleep` seconds in each forward, and
+# twice as long in each backward. A sleeping process needs no core, so ranks
+# wait for each other as on `ranks` GPUs, even if your laptop has two cores.
 
 # %% tags=["parameters"]
 ranks = 4
@@ -84,7 +89,7 @@ by_hand = [
 # %% [markdown]
 # Who sends what to whom follows from the lists: rank 1 needs the output of
 # rank 0, an **activation**, and rank 0 needs the gradient of that output.
-# `p.with_messages` writes down these sends and receives.
+# `p.with_messages` adds these sends and receives to the lists.
 
 # %%
 for rank, lines in enumerate(p.with_messages(by_hand)):
@@ -92,9 +97,9 @@ for rank, lines in enumerate(p.with_messages(by_hand)):
 
 # %% [markdown]
 # `p.follow` carries out such lists on paper, without any process. By default a
-# forward takes 1 unit of time, a backward 2, and a message none. A list that
-# no rank could carry out is refused. Each `Span` that it returns says when a
-# line of a rank runs.
+# micro-batch takes 1 unit of time in a forward and 2 in a backward, and a
+# message takes none. Lists that could not run to their end are refused.
+# `p.follow` returns a `Span` for each line, which says when it runs.
 
 # %%
 from lesson import pictures as view
@@ -113,9 +118,9 @@ learn.table(*view.idle_and_kept({"GPipe by hand": by_hand}))
 # ## Exercise 1: read the bubble off a schedule
 #
 # ●○○ *9 minutes.* Your function gets the times of a schedule: for each
-# computation the rank, its start and its end. The step starts at 0 and ends
-# when the last rank has finished. Return the idle time of *all* ranks, divided
-# by the time in which they compute.
+# computation the rank, its start and its end, in any order. The step starts at
+# 0 and ends when the last computation of any rank has ended. Return the idle
+# time of *all* ranks, divided by the time in which they compute.
 
 
 # %% tags=["exercise"]
@@ -135,9 +140,8 @@ learn.check("idle_share", idle_share)
 # %% [markdown]
 # Now GPipe for any number of micro-batches, read with your function. The
 # formula of Narayanan et al. (https://arxiv.org/abs/2104.04473) says the same:
-# with N ranks and M micro-batches (k in other lessons) the bubble is $(N-1)/M$
-# of the computing time. GPipe's paper writes $(N-1)/(M+N-1)$, because it
-# divides by the whole time.
+# the bubble is $(N-1)/M$ of the computing time. GPipe's paper writes
+# $(N-1)/(M+N-1)$, because it divides by the whole time.
 
 # %%
 from dtlib.sim import pipeline as formulas
@@ -161,20 +165,26 @@ view.draw_schedules({"GPipe": times})
 learn.table(*view.idle_and_kept({"GPipe": gpipe}))
 
 # %% [markdown]
-# More micro-batches make the bubble smaller. But look at what a rank
-# **keeps**: after the last forward it has the activations of the whole batch.
-# Smaller micro-batches don't change that, and more of the same size need more
-# memory. (GPipe's authors therefore recompute activations.)
+# More micro-batches make the bubble smaller. The batch of the first picture
+# took 96 units on 4 ranks; cut into 8 micro-batches, it takes 33.
+#
+# But look at what a rank **keeps**. After its last forward it has the
+# activations of the whole batch. Smaller micro-batches don't change that, and
+# more of the same size need more memory. (GPipe's authors therefore recompute
+# activations.)
 #
 # ## One forward, one backward
 #
 # A backward frees what its forward kept, so run each backward as early as you
 # can. The last rank can run the backward of a micro-batch right after its
-# forward. Until micro-batch 0 has reached the last rank, the ranks before it
-# run forwards only, their *warm-up*. From then on every rank alternates, one
-# forward and one backward, and at the end the backwards of the warm-up are
-# left. Between its first forward and backward a rank still waits until the
-# gradient has come back: more forwards there would only be kept longer.
+# forward. The ranks before it begin with a *warm-up*: they run forwards until
+# micro-batch 0 has reached the last rank. From then on every rank alternates,
+# one forward and one backward. When a rank has no forwards left, it runs the
+# rest of its backwards: as many as its warm-up had forwards.
+#
+# Right after the warm-up a rank runs one forward and then waits for its first
+# gradient. More forwards in that time would not make the step shorter. Their
+# activations would only be kept longer.
 #
 # ## Exercise 2: write 1F1B
 #
@@ -219,11 +229,11 @@ learn.measured("kept_by_1f1b", p.kept_at_most(sixteen[0]))
 
 # %% [markdown]
 # The bubble is the same, to the last unit of time. What 1F1B saves is memory:
-# a rank keeps at most N − r micro-batches, however many there are, instead of
-# M. So you can afford more of them, and *they* shrink the bubble: in a larger
-# batch, or cut smaller from the same one, which even saves more memory.
+# rank r keeps at most N − r micro-batches, and GPipe all M. So you can afford
+# more micro-batches, and *they* shrink the bubble. Either the batch grows, or
+# you cut the same batch into smaller ones, which saves even more memory.
 #
-# All this holds while messages take no time. Now let each take so many units:
+# All this holds while messages take no time. Now each message takes some:
 
 # %%
 learn.table(*view.with_slow_messages(both))
@@ -231,16 +241,17 @@ learn.table(*view.with_slow_messages(both))
 # %% [markdown]
 # In GPipe only the first micro-batch and the last gradient wait for messages.
 # In 1F1B a rank needs a gradient before each next forward, so slow messages
-# delay it again and again. Between two nodes that can be seen.
+# delay it again and again. Expect that between nodes, where messages are
+# slower than inside one.
 #
 # ## On real ranks
 #
-# `pipeline_runs` (beside this lesson) gives your lists to a *worker*: a
-# process on each rank that carries out its list line by line, with real
-# messages. (It is `Pipeline` in `dtlib/scratch/pipeline`.) First the proof: it
-# trains the network in float64 for three steps, and beside it a twin on the
-# whole batch, as one process would. Then it takes one step with stages that
-# sleep, and notes when each computation ran.
+# `pipeline_runs` (beside this lesson) gives each rank's list to a *worker*,
+# `Pipeline` in `dtlib/scratch/pipeline`. The worker carries out its list line
+# by line, with real messages. First the proof: the ranks train the network in
+# float64 for three steps. Beside it each rank trains a twin, the whole network
+# on the whole batch, as one process would. Then follows one step with stages
+# that sleep, in which the worker notes when each computation ran.
 
 # %%
 from lesson import pipeline_runs
@@ -268,7 +279,7 @@ learn.my_run("idle time over computing time, GPipe", measured, "times")
 #
 # In 1F1B rank 0 sends an activation to rank 1 while rank 1 sends a gradient to
 # rank 0. Plain `dist.send` waits until the other rank receives, as lesson 07
-# showed. On paper, with sends that wait (`blocking`):
+# showed. `p.follow` can read the lists with such sends (`blocking=True`):
 
 # %%
 import textwrap
@@ -283,26 +294,25 @@ for name in both:
         print(textwrap.fill(f"{name} is refused: {refused}", 72))
 
 # %% [markdown]
-# With two micro-batches or more, 1F1B would hang, and GPipe would run. The
-# worker begins its sends with `isend`, which returns at once, and holds each
-# tensor until it has arrived.
+# With two ranks and two micro-batches or more, 1F1B would hang, and GPipe
+# would run. The worker begins its sends with `isend`, which returns at once,
+# and holds each tensor until it has arrived.
 #
 # ## More stages than ranks
 #
-# The bubble comes from the stages being long: rank 3 waits until a micro-batch
-# has passed three of them. Cut the model into more stages than ranks and give
-# every rank several: with two, rank 0 has stages 0 and 4, rank 1 has 1 and 5,
+# The bubble is long because stages are long: rank 3 waits until a micro-batch
+# has passed three of them. So cut the model into shorter stages, and give
+# every rank several. Of 8 stages, rank 0 of 4 has 0 and 4, rank 1 has 1 and 5,
 # and so on. This is the **interleaved** schedule
-# (https://arxiv.org/abs/2104.04473). With v stages on a rank each is v times
-# shorter, and so is the bubble: $(N-1)/(vM)$. The price: a rank between two
-# others sends v times as many messages, the first and the last rank even more,
-# and ranks keep more activations than in 1F1B.
+# (https://arxiv.org/abs/2104.04473). With v stages on each rank, a stage is v
+# times shorter, and so is the bubble: $(N-1)/(vM)$.
+#
+# The price is more messages. A rank between two others sends 2vM instead of
+# 2M; the first and the last rank send (2v − 1)M instead of M. And with many
+# micro-batches, ranks keep more activations than in 1F1B.
 
 # %%
 learn.table(*view.interleaved(ranks, micro_batches))
-
-# %%
-learn.what_if("bubble")
 
 # %% [markdown]
 # ## A backward is two computations
@@ -323,19 +333,23 @@ print("input:  ", torch.allclose(x.grad, dy @ W))
 print("weights:", torch.allclose(W.grad, dy.T @ x))
 
 # %% [markdown]
-# The rank before waits for the first one only. For the second one nobody waits
-# until the optimizer's step. So a schedule may split `p.Backward(m, s)` into
-# `p.BackwardInput(m, s)` and, any time later, `p.BackwardWeight(m, s)`, and
-# put weight gradients where a rank would be idle. This is the idea of **zero
-# bubble** schedules (https://arxiv.org/abs/2401.10241). A rank keeps the
-# activations of a micro-batch until its weight gradient is computed.
+# The rank before waits only for the gradient of the input. The gradient of the
+# weights is not needed until the optimizer's step. So a schedule may split
+# `p.Backward(m, s)` into `p.BackwardInput(m, s)` and `p.BackwardWeight(m, s)`,
+# and put weight gradients where a rank would be idle. This is the idea of
+# **zero bubble** schedules (https://arxiv.org/abs/2401.10241).
+#
+# A stage has several layers, here a linear one and a tanh. `BackwardInput`
+# goes back through all of them and gives each its ∂y. So it has to run before
+# `BackwardWeight` of the same micro-batch, on rank 0 too. A rank keeps the
+# activations of a micro-batch until `BackwardWeight` has run.
 #
 # ## Exercise 3: beat 1F1B
 #
 # ●●● *20 minutes, stretch.* Write a schedule whose bubble is at most *half* of
 # that of 1F1B, in which no rank keeps more than N micro-batches at a time. A
-# forward, an input gradient and a weight gradient take one unit each. There
-# are at least twice as many micro-batches as ranks.
+# forward, an input gradient and a weight gradient take one unit each. The
+# number of micro-batches may be anything from 2N on.
 
 
 # %% tags=["exercise", "stretch"]
@@ -368,8 +382,8 @@ view.draw_schedules(read)
 learn.table(*view.idle_and_kept(pair))
 
 # %% [markdown]
-# And on real ranks, where the worker computes weight gradients when your list
-# says so:
+# Now on real ranks. The worker computes weight gradients where your list has
+# them:
 
 # %%
 found |= pipeline_runs.run({"my schedule": own}, sleep)
@@ -384,6 +398,13 @@ learn.table(*view.read_and_measured(pair, found, sleep))
 # It has a third of 1F1B's bubble and keeps at most N micro-batches. With about
 # twice the memory, the paper's ZB-H2 has almost no bubble left.
 #
+# Here are the schedules of this lesson for other numbers. F, B and W are the
+# times of a forward, an input gradient and a weight gradient.
+
+# %%
+learn.what_if("bubble")
+
+# %% [markdown]
 # ## Quiz
 
 # %% tags=["quiz"]
@@ -394,15 +415,15 @@ learn.quiz()
 #
 # - A schedule is a list of instructions for each rank. Bubble, memory and
 #   messages can be read off it before anything runs.
-# - GPipe and 1F1B have the same bubble, $(N-1)/M$ of the computing time, while
-#   messages take no time; slow messages delay 1F1B more. 1F1B keeps at most
-#   N − r micro-batches on rank r instead of M.
-# - Interleaving divides the bubble by v. A rank between two others then sends
-#   v times as many messages, the first and the last rank even more.
-# - Only the input gradient is urgent. Weight gradients fill idle time.
-# - Whatever the order, the gradients are those of one process, unless a layer
-#   depends on how the batch is cut, as batch norm does. Otherwise, if they are
-#   not, the schedule or the worker is wrong.
+# - GPipe and 1F1B have the same bubble, $(N-1)/M$ of the computing time, if
+#   messages take no time. Slow messages delay 1F1B more. 1F1B keeps at most
+#   N − r micro-batches on rank r, and GPipe all M.
+# - Interleaving with v stages on a rank divides the bubble by v. The price is
+#   more messages, and more activations than in 1F1B.
+# - Only the input gradient is urgent. Weight gradients can fill idle time.
+# - In any order, the gradients are those of one process. If they are not, the
+#   schedule or the worker is wrong, or a layer depends on how the batch is
+#   cut, as batch norm does.
 
 # %%
 learn.take_away()

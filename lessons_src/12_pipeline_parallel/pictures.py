@@ -31,9 +31,9 @@ def order(lines: Sequence[Any]) -> str:
 
 
 def draw_question(n: int = 4) -> Any:
-    """One batch through four stages: one rank computes, the others wait."""
+    """One batch, as long as eight micro-batches: one rank computes, the others wait."""
     one: list[list[Any]] = [[p.Forward(0, rank), p.Backward(0, rank)] for rank in range(n)]
-    spans = p.follow(p.with_messages(one))
+    spans = p.follow(p.with_messages(one), {"Forward": 8, "Backward": 16})
     title = f"One batch, {n} stages: one rank computes, and {n - 1} wait"
     return _draw(title, {"": spans}, simulated=True, unit="units")
 
@@ -69,7 +69,7 @@ def _draw(title: str, panels: Mapping[str, Sequence[p.Span]], simulated: bool, u
             (s.rank, s.start, s.end, KINDS[type(s.line).__name__], _label(s, last)) for s in spans
         ]
         timeline(axes, bars, simulated=simulated, unit=unit)
-        axes.set_title(name, loc="left")
+        axes.set_title(name if len(panels) > 1 else "", loc="left")  # the figure's title has it
         axes.set_xlim(0, 1.02 * last)
         for text in axes.texts:
             text.set_fontsize(9)
@@ -109,7 +109,10 @@ def idle_and_kept(ways: Mapping[str, Sequence[Any]]) -> Table:
         step = max(span.end for span in spans)
         rows.append([name, f"{step:g}", f"{p.idle_share(spans):.4g}", kept])
     columns = ["", "step, units", "idle ÷ computing", "micro-batches kept, by rank"]
-    return (rows, columns, "Read off the lists: a forward takes 1 unit, a backward 2")
+    kinds = {type(line) for lists in ways.values() for lines in lists for line in lines}
+    halves = ", each half of a split one 1" if p.BackwardInput in kinds else ""
+    whole = ", a backward 2" if p.Backward in kinds else ""
+    return (rows, columns, f"Read off the lists: a forward takes 1 unit{whole}{halves}")
 
 
 def with_slow_messages(ways: Mapping[str, Sequence[Any]]) -> Table:
@@ -144,7 +147,7 @@ def read_and_measured(
         ends = [max(span.end for span in spans) for spans in (paper, real)]
         shares = [p.idle_share(spans) for spans in (paper, real)]
         rows.append([name, *(f"{x:.3f}" for x in ends), *(f"{x:.3g}" for x in shares)])
-    columns = ["", "step read, s", "measured, s", "idle ÷ computing read", "measured"]
+    columns = ["", "step on paper, s", "measured, s", "idle ÷ computing on paper", "measured"]
     return (rows, columns, "On paper and on real ranks whose stages sleep")
 
 

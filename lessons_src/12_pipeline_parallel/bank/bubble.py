@@ -19,12 +19,54 @@ def by_ratio(spans):
 
 
 def formula(spans):
-    """N - 1 over the micro-batches, counted by rank 0's computations."""
+    """N - 1 over the micro-batches, of which all ranks together run two computations each."""
     n = 1 + max(rank for rank, _, _ in spans)
-    return (n - 1) / (len([rank for rank, _, _ in spans if rank == 0]) / 2)
+    return (n - 1) / (len(spans) / n / 2)
+
+
+def from_the_first_start(spans):
+    busy = sum(e - s for _, s, e in spans)
+    step = max(e for _, _, e in spans) - min(s for _, s, _ in spans)
+    return (len({r for r, _, _ in spans}) * step - busy) / busy
+
+
+def until_rank_0_ends(spans):
+    busy = sum(e - s for _, s, e in spans)
+    step = max(e for r, _, e in spans if r == 0)
+    return (len({r for r, _, _ in spans}) * step - busy) / busy
+
+
+def until_the_last_rank_ends(spans):
+    n = len({r for r, _, _ in spans})
+    busy = sum(e - s for _, s, e in spans)
+    return (n * max(e for r, _, e in spans if r == n - 1) - busy) / busy
+
+
+def overwrites(spans):
+    busy = {}
+    for rank, start, end in spans:
+        busy[rank] = end - start
+    step = max(end for _, _, end in spans)
+    return (len(busy) * step - sum(busy.values())) / sum(busy.values())
+
+
+def counts_lines(spans):
+    busy = sum(e - s for _, s, e in spans)
+    return (len(spans) * max(e for _, _, e in spans) - busy) / busy
+
+
+def until_each_start(spans):
+    """Adds up the ends without the lengths, which are the starts."""
+    return sum(e - (e - s) for _, s, e in spans) / sum(e - s for _, s, e in spans)
 
 
 ALSO_WRONG = [
+    ("first_start", from_the_first_start),
+    ("end_of_rank_0", until_rank_0_ends),
+    ("end_of_last_rank", until_the_last_rank_ends),
+    ("overwritten", overwrites),
+    ("each_line_a_rank", counts_lines),
+    ("other", until_each_start),
     (
         "papers_formula",
         lambda spans: (

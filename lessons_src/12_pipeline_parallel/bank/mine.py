@@ -128,7 +128,63 @@ def late_on_rank_1(rank, ranks, micro_batches):
     return delayed(lambda rank, ranks: 0)(rank, ranks, micro_batches)
 
 
+def late_by_half(rank, ranks, micro_batches):
+    """Weight gradients late by half of the micro-batches; N is half of them in some cases."""
+    ahead, done = ranks - rank, 0
+    lines = [p.Forward(m, rank) for m in range(ahead)]
+    for m in range(micro_batches):
+        lines.append(p.BackwardInput(m, rank))
+        if m >= micro_batches // 2 - ahead:
+            lines.append(p.BackwardWeight(done, rank))
+            done += 1
+        if m + ahead < micro_batches:
+            lines.append(p.Forward(m + ahead, rank))
+    return lines + [p.BackwardWeight(m, rank) for m in range(done, micro_batches)]
+
+
+def twice_as_many_as_ranks(rank, ranks, micro_batches):
+    return my_schedule(rank, ranks, 2 * ranks)
+
+
+def turned_round(rank, ranks, micro_batches):
+    """The weight gradient of micro-batch m + rank behind the input gradient of micro-batch m."""
+    lines = []
+    for line in p.one_forward_one_backward(rank, ranks, micro_batches):
+        m = line.micro_batch
+        if isinstance(line, p.Forward):
+            lines.append(line)
+            continue
+        lines.append(p.BackwardInput(m, rank))
+        lines += [p.BackwardWeight(m + rank, rank)] if m + rank < micro_batches else []
+    return lines
+
+
+def no_input_on_rank_0(rank, ranks, micro_batches):
+    """Nobody waits for rank 0's input gradients."""
+    lines = my_schedule(rank, ranks, micro_batches)
+    return [line for line in lines if rank > 0 or not isinstance(line, p.BackwardInput)]
+
+
+def emptied_on_each_rank(rank, ranks, micro_batches):
+    """As many forwards as 1F1B keeps, then their backwards, and so on."""
+    lines, many = [], ranks - rank
+    for first in range(0, micro_batches, many):
+        some = range(first, min(first + many, micro_batches))
+        lines += [p.Forward(m, rank) for m in some]
+        lines += split([p.Backward(m, rank) for m in some])
+    return lines
+
+
 ALSO_WRONG = [
+    ("keeps", late_by_half),
+    ("no_forward", twice_as_many_as_ranks),
+    ("weight_first", turned_round),
+    ("no_input", no_input_on_rank_0),
+    ("in_a_row", emptied_on_each_rank),
+    ("ahead", delayed(lambda rank, ranks: 0, lambda rank, ranks: ranks - 1)),
+    ("ahead", delayed(lambda rank, ranks: 1, lambda rank, ranks: ranks - 1)),
+    ("ahead_and_kept", delayed(lambda rank, ranks: rank, lambda rank, ranks: ranks - rank)),
+    ("ahead_and_kept", delayed(lambda rank, ranks: 0, lambda rank, ranks: 2 * (ranks - 1 - rank))),
     ("not_split", p.one_forward_one_backward),
     ("weights_at_once", delayed(lambda rank, ranks: 0)),
     ("one_at_a_time", delayed(lambda rank, ranks: 0, lambda rank, ranks: 0)),

@@ -70,6 +70,35 @@ def emptied(rank, ranks, micro_batches):
     return lines
 
 
+def emptied_on_each_rank(rank, ranks, micro_batches):
+    """As many forwards as a rank may keep, then their backwards, and so on."""
+    lines, many = [], ranks - rank
+    for first in range(0, micro_batches, many):
+        some = range(first, min(first + many, micro_batches))
+        lines += [p.Forward(m, rank) for m in some] + [p.Backward(m, rank) for m in some]
+    return lines
+
+
+def in_pairs(rank, ranks, micro_batches):
+    """The warm-up of 1F1B, then two forwards and two backwards in turn."""
+    forwards = [p.Forward(m, rank) for m in range(micro_batches)]
+    backwards = [p.Backward(m, rank) for m in range(micro_batches)]
+    ahead = min(ranks - 1 - rank, micro_batches)
+    lines = forwards[:ahead]
+    for first in range(0, micro_batches - ahead, 2):
+        lines += forwards[ahead + first : ahead + first + 2] + backwards[first : first + 2]
+    return lines + [line for line in backwards if line not in lines]
+
+
+def ends_with_the_first(rank, ranks, micro_batches):
+    """Each forward with the backward of the same micro-batch, and the warm-up's at the end."""
+    ahead = min(ranks - 1 - rank, micro_batches)
+    lines = [p.Forward(m, rank) for m in range(ahead)]
+    for m in range(ahead, micro_batches):
+        lines += [p.Forward(m, rank), p.Backward(m, rank)]
+    return lines + [p.Backward(m, rank) for m in range(ahead)]
+
+
 def by_counting(rank, ranks, micro_batches):
     """A forward as long as few are kept, otherwise a backward."""
     lines, forwards, backwards = [], 0, 0
@@ -113,6 +142,9 @@ ALSO_WRONG = [
     ("order", latest_first),
     ("circle", with_warm_up(lambda rank, ranks: rank)),
     ("order", last_first),
+    ("order", ends_with_the_first),
+    ("in_a_row", emptied_on_each_rank),
+    ("keeps_in_a_row", in_pairs),
     ("halves", lambda rank, ranks, many: [
         line for f in one_f_one_b(rank, ranks, many) for line in
         ([f] if isinstance(f, p.Forward) else

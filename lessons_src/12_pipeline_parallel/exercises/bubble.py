@@ -55,6 +55,19 @@ def mean_of_ranks(spans):
     return sum(of_one_rank(spans, rank) for rank in range(ranks)) / ranks
 
 
+def last_of_each_rank(spans):
+    """Each rank's work is overwritten by its next computation, and not added up."""
+    ranks, step, _ = parts(spans)
+    work = sum({rank: end - start for rank, start, end in spans}.values())
+    return (ranks * step - work) / work
+
+
+def until_a_rank_ends(spans, rank):
+    """The step ends with the last computation of one rank: -1 is the last rank."""
+    ranks, _, busy = parts(spans)
+    return (ranks * first_and_last(spans, rank % ranks)[1] - sum(busy)) / sum(busy)
+
+
 def papers_formula(spans):
     """(N - 1)/M, which knows nothing of gaps; a micro-batch is two computations on each rank."""
     ranks = parts(spans)[0]
@@ -84,14 +97,15 @@ def facts(spans):
 
 EXERCISE = Answer(
     idle_share,
-    # One rank with a long gap; two at the same time, of unequal work; all of it, not in order.
+    # The first tells almost all mistakes apart: nothing starts at 0, no rank is like another, and
+    # the list is not in the order of time. The others have another number of ranks.
     cases=[
-        ("1 rank that computes from 0 to 3 and from 9 to 10", ([(0, 0, 3), (0, 9, 10)],)),
-        ("2 ranks: rank 0 from 0 to 3, rank 1 from 1 to 6", ([(0, 0, 3), (1, 1, 6)],)),
         (
-            "3 ranks: 0 from 0 to 3 and 8 to 10, 1 from 3 to 4 and 6 to 7, 2 from 4 to 6",
-            ([(2, 4, 6), (0, 0, 3), (0, 8, 10), (1, 3, 4), (1, 6, 7)],),
+            "3 ranks: 0 from 2 to 4 and 7 to 9, 1 from 4 to 6 and 12 to 15, 2 from 5 to 7",
+            ([(0, 7, 9), (1, 4, 6), (1, 12, 15), (2, 5, 7), (0, 2, 4)],),
         ),
+        ("2 ranks: rank 0 from 0 to 3, rank 1 from 1 to 6", ([(0, 0, 3), (1, 1, 6)],)),
+        ("1 rank that computes from 0 to 3 and from 9 to 10", ([(0, 0, 3), (0, 9, 10)],)),
     ],
     mistakes=[
         ("of_the_whole", {f"{IDLE} / busy": f"{IDLE} / (ranks * step)"}),
@@ -103,7 +117,13 @@ EXERCISE = Answer(
         ("one_rank_less", {RANKS: "max(rank for"}),
         ("papers_formula", papers_formula),
         ("four_ranks", {f"{RANKS} rank, start, end in spans)": "4"}),
+        ("two_ranks", {f"{RANKS} rank, start, end in spans)": "2"}),
         ("nobody", nobody_computes),
+        ("each_line_a_rank", {f"{RANKS} rank, start, end in spans)": "len(spans)"}),
+        ("first_start", {"ranks * step": "ranks * (step - min(start for _, start, _ in spans))"}),
+        ("overwritten", last_of_each_rank),
+        ("end_of_last_rank", lambda spans: until_a_rank_ends(spans, -1)),
+        ("end_of_rank_0", lambda spans: until_a_rank_ends(spans, 0)),
         ("computations", {"sum(end - start for": "sum(1 for"}),
         ("last_listed", {"max(end for rank, start, end in spans)": "spans[-1][2]"}),
         ("longest", {"sum(end - start for": "max(end - start for"}),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import Any
 
-from dtlib.errors import BadInput
 from dtlib.learn.calls import ask
 from dtlib.learn.verdicts import Wrong
 from dtlib.scratch import pipeline as p
@@ -68,16 +66,20 @@ def incomplete(lists, micro_batches) -> Wrong | None:
             if key := missing(m, rank, lines):
                 return Wrong(key, rank=rank, m=m)
         for number, line in enumerate(lines, start=1):
-            if key := early(line, lines[: number - 1]):
+            if key := early(line, lines[: number - 1], lines):
                 facts = {"line": number, "what": named(line), "m": line.micro_batch}
                 return Wrong(key, rank=rank, **facts)
+        for m in range(micro_batches):
+            if key := missing_half(m, rank, lines):
+                return Wrong(key, rank=rank, m=m)
     return None
 
 
-def early(line, before) -> str:
+def early(line, before, lines) -> str:
     """The key for a line that comes before what it needs, or nothing."""
     m, rank = line.micro_batch, line.stage
-    if isinstance(line, p.BackwardWeight) and p.BackwardInput(m, rank) not in before:
+    needed = p.BackwardInput(m, rank)
+    if isinstance(line, p.BackwardWeight) and needed in lines and needed not in before:
         return "weight_first"
     if not isinstance(line, p.Forward) and p.Forward(m, rank) not in before:
         return "backward_first"
@@ -85,31 +87,78 @@ def early(line, before) -> str:
 
 
 def missing(m, rank, lines) -> str:
-    """The key for what is missing of a micro-batch on a rank, or nothing."""
+    """The key for a micro-batch without forward or backward on a rank, or nothing."""
     halves = [kind(m, rank) in lines for kind in HALVES]
     whole = p.Backward(m, rank) in lines
     if p.Forward(m, rank) not in lines:
         return "no_forward"
     if whole and any(halves):
         return "both"
-    if not whole and not any(halves):
-        return "no_backward"
-    return "no_weight" if not whole and not halves[1] else ""
+    return "no_backward" if not whole and not any(halves) else ""
 
 
-def times(lists, seconds=None):
-    """The spans of the lists, or the `Wrong` that says how the ranks wait in a circle."""
-    try:
-        return p.follow(p.with_messages(lists), seconds or SECONDS)
-    except BadInput as refused:
-        waits = re.findall(r"rank (\d+), line \d+, (\w+)\(micro_batch=(\d+)", str(refused))
-        (a, first, i), (b, second, j) = waits
-        what = {"ReceiveGradient": "gradient", "ReceiveActivation": "input"}
-        turned = [rank for rank, lines in enumerate(lists) if not in_order(lines)]
-        return Wrong(
-            "crossed" if turned else "circle", a=a, first=f"the {what[first]} of micro-batch {i}",
-            b=b, second=f"the {what[second]} of micro-batch {j}", rank=(turned or [0])[0],
-        )  # fmt: skip
+def missing_half(m, rank, lines) -> str:
+    """The key for a micro-batch with half of a backward on a rank, or nothing."""
+    halves = [kind(m, rank) in lines for kind in HALVES]
+    return "" if halves[0] == halves[1] else "no_weight" if halves[0] else "no_input"
+
+
+def times(lists, micro_batches):
+    """The spans of the lists, or the `Wrong` that says how two ranks wait for each other."""
+    pair = in_a_circle(lists)
+    if pair is None:
+        return p.follow(p.with_messages(lists), SECONDS)
+    a, i, j = pair
+    turned = [rank for rank, lines in enumerate(lists) if not in_order(lines)]
+    first = [forwards_first(lines) for lines in lists[a : a + 2]]
+    enough = first[0] > first[1] or first[0] == micro_batches
+    key = "crossed" if turned else "in_a_row" if enough else "circle"
+    return Wrong(key, a=a, b=a + 1, i=i, j=j, rank=(turned or [0])[0])
+
+
+def in_a_circle(lists) -> tuple[int, int, int] | None:
+    """Of two ranks that wait for each other: the first, its gradient, and the other's input."""
+    at, done = [0] * len(lists), set()
+    waits = [lines[0] if lines else None for lines in lists]
+    moved = True
+    while moved:
+        moved = False
+        for rank, lines in enumerate(lists):
+            while at[rank] < len(lines) and ready(lines[at[rank]], len(lists), done):
+                done.add(lines[at[rank]])
+                at[rank] += 1
+                moved = True
+            waits[rank] = lines[at[rank]] if at[rank] < len(lines) else None
+    for rank, (line, after) in enumerate(itertools.pairwise(waits)):
+        if isinstance(after, p.Forward) and isinstance(line, p.Backward | p.BackwardInput):
+            return rank, line.micro_batch, after.micro_batch
+    return None
+
+
+def ready(line, ranks, done):
+    """Whether a line has what it needs from the rank before or after its own."""
+    m, rank = line.micro_batch, line.stage
+    if isinstance(line, p.Forward):
+        return rank == 0 or p.Forward(m, rank - 1) in done
+    if isinstance(line, p.BackwardWeight) or rank == ranks - 1:
+        return True
+    return bool({p.Backward(m, rank + 1), p.BackwardInput(m, rank + 1)} & done)
+
+
+def forwards_first(lines):
+    """How many forwards a rank runs before its first backward."""
+    kinds = [isinstance(line, p.Forward) for line in lines]
+    return kinds.index(False) if False in kinds else len(kinds)
+
+
+def second_in_a_row(lines) -> dict[str, Any] | None:
+    """The first two lines of a kind between the first backward and the last forward, or None."""
+    forwards = [isinstance(line, p.Forward) for line in lines]
+    last = len(forwards) - forwards[::-1].index(True)
+    for k in range(forwards.index(False) + 1, last):
+        if forwards[k] == forwards[k - 1]:
+            return {"line": k + 1, "kind": "forward" if forwards[k] else "backward"}
+    return None
 
 
 def under_way(lines):
@@ -152,6 +201,16 @@ def unlike_1f1b(got, micro_batches) -> tuple[str, dict[str, Any]] | None:
                 what = named(line)
                 return "drains", {"line": k + 1, "what": what, "left": now[rank][k], **facts}
     return None
+
+
+def ahead_of_1f1b(got, micro_batches) -> dict[str, Any] | None:
+    """The numbers of the rank on which most micro-batches are under way that 1F1B has not yet."""
+    ranks = len(got)
+    now = [max(under_way(lines)) for lines in got]
+    want = [min(ranks - rank, micro_batches) for rank in range(ranks)]
+    rank = max(range(ranks), key=lambda rank: now[rank] - want[rank])
+    found = {"rank": rank, "under": now[rank], "want": want[rank]}
+    return found if now[rank] > want[rank] else None
 
 
 def in_rounds(lines):

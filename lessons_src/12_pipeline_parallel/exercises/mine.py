@@ -16,10 +16,18 @@ def judge(got, ranks, micro_batches):
     wrong = read_lists.incomplete(got, micro_batches)
     if wrong is not None:
         return wrong
-    spans = read_lists.times(got)
+    spans = read_lists.times(got, micro_batches)
     if isinstance(spans, Wrong):
         return spans
-    return too_much(got, ranks, micro_batches) or too_idle(got, spans, ranks, micro_batches) or True
+    much = too_much(got, ranks, micro_batches)
+    idle = too_idle(got, spans, ranks, micro_batches)
+    if (
+        much
+        and idle
+        and (much.mistake, idle.mistake) in (("one_more", "ahead"), ("keeps", "ahead"))
+    ):
+        return idle  # no other place for a weight gradient mends both
+    return much or idle or True
 
 
 def too_much(got, ranks, micro_batches):
@@ -37,6 +45,9 @@ def too_much(got, ranks, micro_batches):
         return Wrong("all_forwards_first", **facts)
     if weights and weights[0] > inputs[-1]:
         return Wrong("weights_last", **facts)
+    under, want = max(read_lists.under_way(lines)), min(ranks - rank, micro_batches)
+    if under > want:
+        return Wrong("ahead_and_kept", under=under, want=want, **facts)
     return Wrong("one_more" if kept[rank] == ranks + 1 else "keeps", **facts)
 
 
@@ -49,8 +60,10 @@ def too_idle(got, spans, ranks, micro_batches):
     facts = {"idle": f"{idle:.3g}", "most": f"{plain / 2:.3g}", "rank": ranks - 1}
     if not any(isinstance(line, p.BackwardWeight) for line in every):
         return Wrong("not_split", **facts)
-    if found := read_lists.unlike_1f1b(got, micro_batches):
-        return Wrong(found[0], **(facts | found[1]))
+    if less := read_lists.unlike_1f1b(got, micro_batches):
+        return Wrong(less[0], **(facts | less[1]))
+    if more := read_lists.ahead_of_1f1b(got, micro_batches):
+        return Wrong("ahead", **(facts | more))
     if all(at_once(lines) for lines in got):
         return Wrong("weights_at_once", **facts)
     return Wrong("idle", **facts)
@@ -66,7 +79,7 @@ def at_once(lines):
 
 
 def passed(got):
-    idle = p.idle_share(read_lists.times(got[-1]))
+    idle = p.idle_share(read_lists.times(got[-1], 8))
     kept = " ".join(str(p.kept_at_most(lines)) for lines in got[-1])
     note = "That is as short as the paper's ZB-H1." if idle <= 0.125 + 1e-9 else ""
     what = "idle over computing time, 4 ranks, 8 micro-batches"
@@ -84,6 +97,7 @@ EXERCISE = Answer(
         ("3 ranks, 6 micro-batches", (3, 6)),
         ("2 ranks, 4 micro-batches", (2, 4)),
         ("8 ranks, 16 micro-batches", (8, 16)),
+        ("3 ranks, 10 micro-batches", (3, 10)),  # more than twice as many
         ("4 ranks, 8 micro-batches", (4, 8)),
     ],
     judge=judge,

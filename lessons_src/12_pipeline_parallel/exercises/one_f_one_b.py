@@ -19,7 +19,7 @@ def judge(got, ranks, micro_batches):
     wrong = read_lists.incomplete(got, micro_batches)
     if wrong is not None:
         return wrong
-    spans = read_lists.times(got)
+    spans = read_lists.times(got, micro_batches)
     if isinstance(spans, Wrong):
         return spans
     idle, least = p.idle_share(spans), bubble("gpipe", ranks, micro_batches)
@@ -43,6 +43,8 @@ def too_much(got, ranks, micro_batches):
         return Wrong("all_forwards_first", **facts)
     if len({*kept}) == 1:
         return Wrong("same_everywhere", **facts)
+    if found := read_lists.second_in_a_row(got[rank]):
+        return Wrong("keeps_in_a_row", **facts, **found)
     if all(kept[r] in (most[r], min(most[r] + 1, micro_batches)) for r in range(ranks)):
         return Wrong("one_too_many", **facts)
     return Wrong("keeps", **facts)
@@ -50,7 +52,7 @@ def too_much(got, ranks, micro_batches):
 
 def passed(got):
     kept = " ".join(str(p.kept_at_most(lines)) for lines in got[1])
-    idle = p.idle_share(read_lists.times(got[1]))
+    idle = p.idle_share(read_lists.times(got[1], 8))
     what = "idle over computing time, 4 ranks, 8 micro-batches"
     rows = (
         (what, f"{idle:.3g}", 0.375, "times"),
