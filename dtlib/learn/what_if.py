@@ -50,11 +50,20 @@ def formula(lesson: Lesson, entry: Mapping[str, Any]) -> tuple[ModuleType, str]:
 
 
 def page_source(module: ModuleType) -> str:
-    """A what-if's module as one text, imported modules included, for a page without packages."""
+    """A what-if's module as one text, for a page without packages.
+
+    Each module that it imports, directly or not, stands once, before the first that needs it.
+    """
+    told: set[str] = set()
 
     def text_of(imported: re.Match[str]) -> str:
-        return inspect.getsource(importlib.import_module(imported[1]))
+        if imported[1] in told:
+            return ""
+        told.add(imported[1])
+        return told_by(importlib.import_module(imported[1]))
 
-    return re.sub(
-        r"^from (dtlib\.sim\.\w+) import [\w, ]+$", text_of, inspect.getsource(module), flags=re.M
-    )
+    def told_by(part: ModuleType) -> str:
+        pattern = r"^from (dtlib\.sim\.\w+) import (?:[\w, ]+$|\([\w,\s]+\))"
+        return re.sub(pattern, text_of, inspect.getsource(part), flags=re.M)
+
+    return told_by(module)

@@ -58,6 +58,8 @@ class Message:
     waited, changed, overlaps
         Whether it was waited for; whether a send's tensor changed before that; whether a receive
         wrote into a tensor that was still being sent.
+    ranks
+        The group in which it was called, by the numbers that its ranks have in the world.
     """
 
     kind: str
@@ -70,6 +72,7 @@ class Message:
     waited: bool = False
     changed: bool = False
     overlaps: bool = False
+    ranks: tuple[int, ...] = ()
 
 
 class Sender:
@@ -89,15 +92,18 @@ class Sender:
 
 
 def elements_sent(messages: Sequence[Message], n: int) -> float:
-    """Elements that a rank sent: messages as they left, a collective as a ring would send it."""
+    """Elements that a rank sent: messages as they left, a collective as a ring would send it.
+
+    A message that does not name the ranks of its group was sent among `n`.
+    """
     total = 0.0
     for message in messages:
         if message.kind == "send":
             total += message.elements
         elif message.kind in WHOLE:
-            total += ring_wire_bytes(message.kind, message.elements, n)
+            total += ring_wire_bytes(message.kind, message.elements, len(message.ranks) or n)
         elif message.kind != "recv":
-            total += (n - 1) * message.elements
+            total += ((len(message.ranks) or n) - 1) * message.elements
     return total
 
 
@@ -155,7 +161,7 @@ class WireLog(Sender):
 
     def _send(self, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
         tensor = args[0][0]
-        message = _message("send", int(args[1]), tensor)
+        message = _message("send", int(args[1]), tensor, group)
         message.address = tensor.data_ptr()
         if self._watch is not None:
             message.state = self._watch.detach().flatten().tolist()
@@ -176,7 +182,7 @@ class WireLog(Sender):
         self, peer: int, original: Callable[..., Any], group: Any, args: tuple, kwargs: dict
     ) -> Any:
         tensor = args[0][0]
-        message = _message("recv", peer, tensor)
+        message = _message("recv", peer, tensor, group)
         message.values = ()  # nothing has arrived yet
         message.overlaps = any(_overlap(tensor, s.tensor) for s in self._pending if s.on_its_way)
         self.messages.append(message)
@@ -191,7 +197,7 @@ class WireLog(Sender):
             tensors = _tensors(args)
             if not tensors:
                 return original(group, *args, **kwargs)
-            message = _message(name, None, tensors[0])
+            message = _message(name, None, tensors[0], group)
             options = (*args, *kwargs.values())
             message.waited = not any(getattr(one, "asyncOp", False) for one in options)
             self.messages.append(message)
@@ -250,11 +256,13 @@ def _refuse_a_stranger(message: Message, group: Any) -> None:
         raise ValueError(f"rank {message.peer} is not one of these {group.size()} ranks")
 
 
-def _message(kind: str, peer: int | None, tensor: torch.Tensor) -> Message:
+def _message(kind: str, peer: int | None, tensor: torch.Tensor, group: Any) -> Message:
     flat = tensor.detach().flatten()
     numbers = flat.tolist() if flat.numel() <= FEW else flat[:1].tolist()
     values = tuple(dict.fromkeys(float(v) for v in numbers))
-    return Message(kind, peer, flat.numel(), flat.numel() * flat.element_size(), values)
+    size = flat.numel() * flat.element_size()
+    ranks = tuple(dist.get_process_group_ranks(group))
+    return Message(kind, peer, flat.numel(), size, values, ranks=ranks)
 
 
 def _tensors(args: Any) -> list[torch.Tensor]:

@@ -22,8 +22,13 @@ def parameters(layers, width, context, vocab_size, ranks):
 
     N has to divide the heads, and with them h; of V it is the rank with most words that counts.
     """
+    return cut_and_whole(gpt(layers, width, context, vocab_size), ranks)
+
+
+def cut_and_whole(shapes, ranks):
+    """Elements that a rank holds of the tensors `(name, sizes)`: `(cut, whole)`."""
     cut = whole = 0
-    for name, sizes in gpt(layers, width, context, vocab_size):
+    for name, sizes in shapes:
         if ".".join(name.split(".")[-2:]) in CUT:
             cut += share(sizes[0], ranks) * elements(sizes[1:])
         else:
@@ -44,26 +49,38 @@ def traffic(sequence, batch, layers, width, context, ranks, size, sequence_paral
     size
         Bytes of an element of activations and gradients.
     """
-    positions = sequence * batch
-    each, times = positions * width, 4 * layers + 2
-    rows = [
-        collective("all_reduce", "the loss: largest logit", positions, ranks, size),
-        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size),
-    ]
-    if not sequence_parallel:
-        return [collective("all_reduce", "f and g", each, ranks, size, times), *rows]
-    _, whole = parameters(layers, width, context, ranks, ranks)
+    size_of = sequence, batch, width
+    rows = edges(*size_of, 4 * layers + 2, ranks, size, sequence_parallel)
+    if sequence_parallel:
+        _, whole = parameters(layers, width, context, ranks, ranks)
+        rows.append(partial_gradients(whole, ranks, size))
+    return rows + loss(sequence * batch, ranks, size)
+
+
+def edges(sequence, batch, width, times, ranks, size, sequence_parallel=False):
+    """What f and g send when each is called `times`: rows as in `traffic`."""
+    each = sequence * batch * width
+    names = ("all_gather", "reduce_scatter") if sequence_parallel else ("all_reduce",)
+    return [collective(name, "f and g", each, ranks, size, times) for name in names]
+
+
+def partial_gradients(whole, ranks, size):
+    """The sum of gradients of what is whole on every rank, under sequence parallelism: a row."""
+    return collective("all_reduce", "partial gradients", whole, ranks, size)
+
+
+def loss(positions, ranks, size, times=1):
+    """What the loss over a cut vocabulary sends: rows as in `traffic`."""
     return [
-        collective("all_gather", "f and g", each, ranks, size, times),
-        collective("reduce_scatter", "f and g", each, ranks, size, times),
-        collective("all_reduce", "partial gradients", whole, ranks, size),
-        *rows,
+        collective("all_reduce", "the loss: largest logit", positions, ranks, size, times),
+        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size, times),
     ]
 
 
 def block_activations(
-    sequence, batch, width, heads, recipe, ranks, sequence_parallel=False, kept="framework"
-):
+    sequence, batch, width, heads, recipe, ranks, sequence_parallel=False, kept="framework",
+    keys=None,
+):  # fmt: skip
     """Bytes that one block keeps for backward on a rank, with flash attention.
 
     In units of s·b·h elements: between f and g 12/N. f's two outputs, the inputs of the first
@@ -77,12 +94,15 @@ def block_activations(
     kept
         "framework": what autograd keeps of the kernels of this course. "paper": Megatron-LM keeps
         only its own positions of f's outputs, and gathers them once more in backward: 16/N.
+    keys
+        Width of all keys, where several heads share them (default: h).
     """
     stream, compute = STREAM[recipe]
     sbh, inner = sequence * batch * width, max(compute, 4)
     outside = 2 * sbh * stream + 2 * statistics(sequence, batch, stream)
     entered = 2 * sbh * compute
-    inside = (12 * sbh * compute + heads * sequence * batch * inner) / ranks
+    shared = 2 * sequence * batch * (width - (keys or width))  # of keys and values
+    inside = ((12 * sbh - shared) * compute + heads * sequence * batch * inner) / ranks
     if sequence_parallel:
         outside /= ranks
         if kept == "paper":

@@ -21,11 +21,16 @@ def elements(sizes):
     return product
 
 
-def gpt_block(width, name="h.0"):
-    """Parameters of one block, 12h² + 13h in all, as `(name, sizes)` in the model's order."""
+def gpt_block(width, name="h.0", keys=None):
+    """Parameters of one block, 12h² + 13h in all, as `(name, sizes)` in the model's order.
+
+    `keys` is the width of all keys, and of all values: less than h (the default) where several
+    heads share them.
+    """
     h = width
+    rows = h + 2 * (keys or h)
     weights = [
-        (".ln_1", (h,)), (".attn.c_attn", (3 * h, h)), (".attn.c_proj", (h, h)),
+        (".ln_1", (h,)), (".attn.c_attn", (rows, h)), (".attn.c_proj", (h, h)),
         (".ln_2", (h,)), (".mlp.c_fc", (4 * h, h)), (".mlp.c_proj", (h, 4 * h)),
     ]  # fmt: skip
     found: list = []

@@ -4,50 +4,41 @@ A mutant is a kernel's file with one mistake in it: a missing message, a wrong c
 factor too many. All of them run in one launch: `pytest -s` prints how many were caught.
 """
 
-import importlib
-import sys
-from collections import Counter
-from pathlib import Path
-
-import torch
-import torch.distributed as dist
-
-from dtlib.ranks.launcher import launch
+from tests import kernel_mutants
 from tests import tensor_parallel_cases as cases
-from tests.scratch_cases import ROUNDING
 
 RANKS = 3
 PACKAGE = "dtlib.scratch.tensor_parallel"
 # In the order in which they import one another.
-FILES = ("parameters", "operators", "linear", "mlp", "attention", "embedding", "cross_entropy",
-         "sequence", "clip", "gpt", "__init__")  # fmt: skip
+FILES = ("parameters", "operators", "edges", "linear", "mlp", "attention", "embedding",
+         "cross_entropy", "sequence", "clip", "gpt")  # fmt: skip
 
 MUTANTS: list[tuple[str, str, str]] = [
     # missing messages
-    ("operators", "        return all_reduce(gradient)", "        return gradient"),
-    ("operators", "        return all_reduce(x)", "        return x.clone()"),
-    ("operators", "return reduce_scatter(gradient)",
-     "return gradient.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
-    ("operators", "return reduce_scatter(x)",
+    ("operators", "        return all_reduce(gradient, ctx.group), None",
+     "        return gradient, None"),
+    ("operators", "        return all_reduce(x, group)", "        return x.clone()"),
+    ("operators", "return reduce_scatter(gradient, ctx.group), None",
+     "return gradient.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone(), None"),
+    ("operators", "return reduce_scatter(x, group)",
      "return x.chunk(dist.get_world_size(), 1)[dist.get_rank()].clone()"),
-    ("parameters", "    dist.all_reduce(total)\n", ""),
-    ("clip", "    dist.all_reduce(squares[True])\n", ""),
-    ("cross_entropy", "        dist.all_reduce(sums)\n", ""),
-    ("cross_entropy", "        dist.all_reduce(largest, dist.ReduceOp.MAX)\n", ""),
+    ("parameters", "    dist.all_reduce(total, group=group)\n", ""),
+    ("clip", "    dist.all_reduce(squares[True], group=group)\n", ""),
+    ("cross_entropy", "        dist.all_reduce(sums, group=group)\n", ""),
+    ("cross_entropy", "        dist.all_reduce(largest, dist.ReduceOp.MAX, group)\n", ""),
     ("embedding", "return self.edges.leave(vectors.masked_fill(theirs.unsqueeze(-1), 0))",
      "return vectors.masked_fill(theirs.unsqueeze(-1), 0)"),
     ("embedding", "self.edges.enter(x)", "x"),
     ("linear", "self.enter(x)", "x"),
     ("attention", "x = self.enter(x)", "x = x"),
     # a message too many
-    ("operators", "        return gradient\n", "        return all_reduce(gradient)\n"),
+    ("operators", "        return gradient, None\n", "        return all_reduce(gradient), None\n"),
     ("operators", "        return x.view_as(x)", "        return all_reduce(x)"),
     # wrong cuts
-    ("linear", "cut(whole.weight, 0), cut(whole.bias, 0)",
-     "nn.Parameter(whole.weight.detach()[dist.get_rank()::dist.get_world_size()].clone()), "
-     "cut(whole.bias, 0)"),
-    ("parameters", "[dist.get_rank()]", "[dist.get_rank() - 1]"),
-    ("parameters", "+ min(dist.get_rank(), longer)", ""),
+    ("linear", "cut(whole.weight, 0, edges.group)",
+     "nn.Parameter(whole.weight.detach()[dist.get_rank()::dist.get_world_size()].clone())"),
+    ("parameters", "[dist.get_rank(group)]", "[dist.get_rank(group) - 1]"),
+    ("parameters", "+ min(rank, longer)", ""),
     ("attention", "c_attn.weight.split(sizes)", "c_attn.weight.roll(d, 0).split(sizes)"),
     ("attention", "zip(c_attn.weight.split(sizes), c_attn.bias.split(sizes), strict=True)",
      "zip(c_attn.weight.split([kv * d, kv * d, heads * d])[::-1], c_attn.bias.split(sizes), "
@@ -56,8 +47,8 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("attention", "query // shared_by - used[0] for", "query % kv % len(used) for"),
     ("attention", "range(queries[0] // shared_by, queries[-1] // shared_by + 1)",
      "range(queries[-1] // shared_by, queries[-1] // shared_by + 1)"),
-    ("sequence", "keep = own(keep, POSITIONS)", "keep = keep[:, : x.shape[1]]"),
-    ("gpt", "own(positions, POSITIONS) if self.sequence else positions",
+    ("sequence", "keep = own(keep, POSITIONS, self.edges.group)", "keep = keep[:, : x.shape[1]]"),
+    ("gpt", "own(positions, POSITIONS, self.edges.group)",
      "positions[:, : x.shape[1]]"),
     # wrong order
     ("operators", "torch.cat(parts, dim=POSITIONS)", "torch.cat(parts[::-1], dim=POSITIONS)"),
@@ -70,8 +61,8 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("cross_entropy", "torch.stack([exponentials.sum(-1), target])",
      "torch.stack([exponentials.sum(-1).log(), target])"),
     # a factor too many
-    ("operators", "    dist.all_reduce(total)\n",
-     "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
+    ("operators", "        dist.all_reduce(total, group=group)\n",
+     "        dist.all_reduce(total)\n        total /= dist.get_world_size()\n"),
     ("linear", "self.leave(F.linear(x, self.weight)) + self.bias",
      "self.leave(F.linear(x, self.weight) + self.bias)"),
     ("linear", "edges.shared(whole.bias", "nn.Parameter(whole.bias"),
@@ -80,7 +71,7 @@ MUTANTS: list[tuple[str, str, str]] = [
     ("gpt", "edges.shared(whole.wpe", "nn.Parameter(whole.wpe"),
     ("attention", "Partial(weight", "nn.Parameter(weight"),
     ("attention", "Partial(bias", "nn.Parameter(bias"),
-    ("parameters", "    dist.all_reduce(total)\n",
+    ("parameters", "    dist.all_reduce(total, group=group)\n",
      "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n"),
     ("clip", "squares[isinstance(p, Cut)]", "squares[True]"),
     ("clip", "squares[isinstance(p, Cut)]", "squares[False]"),
@@ -95,51 +86,12 @@ MUTANTS: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-def install(file: str = "", old: str = "", new: str = "") -> None:
-    """Run all files again in their modules, one of them with other words."""
-    for name in FILES:
-        module = PACKAGE if name == "__init__" else f"{PACKAGE}.{name}"
-        source = Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
-        if name == file:
-            assert source.count(old) == 1, f"{file}: {source.count(old)} times {old}"
-            source = source.replace(old, new)
-            if "dist." in new and "import torch.distributed as dist" not in source:
-                source = source.replace(
-                    "\nfrom torch", "\nimport torch.distributed as dist\nfrom torch", 1
-                )
-        exec(compile(source, module, "exec"), sys.modules[module].__dict__)
-
-
-def largest(drawn) -> float:
-    """The largest difference of all cases and ranks, up to the first one that is too large."""
-    for case in drawn:
-        try:
-            gap = cases.apart([case])[0]
-        except (RuntimeError, ValueError, IndexError):  # shapes that do not fit, on every rank
-            gap = float("inf")
-        everywhere = torch.tensor(gap)
-        dist.all_reduce(everywhere, dist.ReduceOp.MAX)
-        if not everywhere < ROUNDING:
-            return float(everywhere)
-    return 0.0
-
-
-def caught(drawn) -> list[float]:
-    """For the kernels as they are, and then for each mutant, the largest difference."""
-    found = []
-    for mutant in [(), *MUTANTS]:
-        install(*mutant)
-        found.append(largest(drawn))
-    return found
+def apart(case: cases.Case) -> float:
+    return cases.apart([case])[0]
 
 
 def test_every_mutant_is_caught():
+    modules = [f"{PACKAGE}.{file}" for file in FILES]
+    mutants = [(f"{PACKAGE}.{file}", old, new) for file, old, new in MUTANTS]
     drawn = cases.drawn(RANKS, 28, seed=1)
-    ranks = launch(caught, drawn, ranks=RANKS, timeout=20, show=False)
-    right, *wrong = ranks[0]
-    assert right == 0.0
-    survivors = [mutant for mutant, gap in zip(MUTANTS, wrong, strict=True) if gap == 0.0]
-    for file, total in Counter(file for file, *_ in MUTANTS).items():
-        left = sum(name == file for name, *_ in survivors)
-        print(f"{file}: {total - left} of {total} mutants caught")
-    assert not survivors
+    kernel_mutants.check([*modules, PACKAGE], mutants, drawn, apart, RANKS)

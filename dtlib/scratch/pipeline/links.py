@@ -28,6 +28,8 @@ class Links:
         The lists of all ranks, with messages.
     timeout
         Seconds that a message may take.
+    group
+        The ranks of the lists, by default all there are.
 
     Attributes
     ----------
@@ -35,9 +37,11 @@ class Links:
         How many this rank has sent so far, by kind: `SendActivation`, `SendGradient`, `tied`.
     """
 
-    def __init__(self, lists: Lists, timeout: float) -> None:
-        self.rank, self.ranks = dist.get_rank(), len(lists)
-        self.timeout = timeout
+    def __init__(
+        self, lists: Lists, timeout: float, group: dist.ProcessGroup | None = None
+    ) -> None:
+        self.rank, self.ranks = dist.get_rank(group), len(lists)
+        self.timeout, self.group = timeout, group
         self.receipts = receipts(lists, self.rank)
         self.on_their_way: dict[Send, tuple[torch.Tensor, dist.Work | None]] = {}
         self.messages: Counter[str] = Counter()
@@ -57,8 +61,8 @@ class Links:
             When it has not come in time; names the rank and the instruction.
         """
         sent, other = sent_as(line), peer(line, self.ranks)
-        work = dist.irecv(into, other, tag=_tag(sent))
-        self._wait(work, f"{line}: {sent} of rank {other} did not come")
+        work = dist.irecv(into, group=self.group, group_src=other, tag=_tag(sent))
+        self._wait(work, f"{line}: {sent} of rank {self._of_world(other)} did not come")
         for mine in self.receipts[line]:
             self._arrived(mine)
         return into
@@ -87,9 +91,8 @@ class Links:
             held.append(self._begin(x.clone(), first, 0, "tied"))
         for source in sources:
             part = torch.empty_like(x)
-            self._wait(
-                dist.irecv(part, source, tag=0), f"tied weights: rank {source}'s part is late"
-            )
+            work = dist.irecv(part, group=self.group, group_src=source, tag=0)
+            self._wait(work, f"tied weights: rank {self._of_world(source)}'s part is late")
             x.copy_(x + part if self.rank == first else part)
         if self.rank == first:
             held += [self._begin(x, target, 0, "tied") for target in targets]
@@ -101,11 +104,17 @@ class Links:
     ) -> tuple[torch.Tensor, dist.Work | None]:
         self.messages[kind] += 1
         self.bytes[kind] += x.nbytes
-        return x, dist.isend(x, to, tag=tag)
+        return x, dist.isend(x, group=self.group, group_dst=to, tag=tag)
 
     def _arrived(self, line: Send) -> None:
         _, work = self.on_their_way.pop(line)
-        self._wait(work, f"{line}: rank {peer(line, self.ranks)} did not receive it")
+        self._wait(
+            work, f"{line}: rank {self._of_world(peer(line, self.ranks))} did not receive it"
+        )
+
+    def _of_world(self, rank: int) -> int:
+        """The number that a rank of the group has among all ranks."""
+        return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def _wait(self, work: dist.Work | None, what: str) -> None:
         try:
@@ -115,8 +124,8 @@ class Links:
             if not TIMED_OUT.search(str(error)):
                 raise  # the other rank is gone, and the launcher says why
             raise DtlibError(
-                f"rank {self.rank}, {what} (the limit is {self.timeout:g} s); look at what the "
-                "other rank did instead."
+                f"rank {dist.get_rank()}, {what} (the limit is {self.timeout:g} s); look at what "
+                "the other rank did instead."
             ) from error
 
 

@@ -31,8 +31,8 @@ class Pipeline:
         For each rank its computations, as `for_all_ranks` returns them; messages are added here.
     loss_sum
         Takes the last stage's output and the targets of a micro-batch; returns the sum of losses.
-    timeout
-        Seconds that a message may take.
+    timeout, group
+        Seconds that a message may take; the pipeline's ranks, by default all there are.
 
     Attributes
     ----------
@@ -57,17 +57,18 @@ class Pipeline:
         blocks: Sequence[nn.Module],
         lists: Sequence[Sequence[i.Compute]],
         loss_sum: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-        timeout: float = 30.0,
-    ) -> None:
-        self.rank, ranks, self.last = dist.get_rank(), len(lists), i.stages_in(lists) - 1
-        if ranks != dist.get_world_size():
+        timeout: float = 30.0, group: dist.ProcessGroup | None = None,
+    ) -> None:  # fmt: skip
+        self.rank, ranks, self.last = dist.get_rank(group), len(lists), i.stages_in(lists) - 1
+        if ranks != dist.get_world_size(group):
             raise BadInput(
                 f"the schedule is for {counted(ranks, 'rank')}, but there are "
-                f"{dist.get_world_size()}: make one for as many."
+                f"{dist.get_world_size(group)}: make one for as many."
             )
         whole = with_messages(lists)
         follow(whole)  # refuses what no worker can do
-        self.lines, self.loss_sum, self.links = whole[self.rank], loss_sum, Links(whole, timeout)
+        self.lines, self.loss_sum = whole[self.rank], loss_sum
+        self.links = Links(whole, timeout, group)
         stages = cut(blocks, self.last + 1)
         self.shapes, self.shared = Shapes(stages), shared_weights(stages, ranks)
         self.stages = {s: stages[s] for s in range(self.rank, len(stages), ranks)}
@@ -145,5 +146,4 @@ class Pipeline:
     def _empty(self, m: int, s: int) -> torch.Tensor:
         """A tensor for the input of a stage, or for its gradient."""
         x = self.now.x[m]
-        like = self.shapes.inputs(x)[s]
-        return torch.empty(like.shape, dtype=like.dtype, device=x.device)
+        return torch.empty_like(self.shapes.inputs(x)[s], device=x.device)

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtlib.errors import BadInput
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
 from dtlib.scratch.tensor_parallel.linear import RowLinear
-from dtlib.scratch.tensor_parallel.operators import TENSOR, Edges
-from dtlib.scratch.tensor_parallel.parameters import Partial, cut
+from dtlib.scratch.tensor_parallel.parameters import Group, Partial, cut
 
 
 class Heads(nn.Module):
@@ -35,16 +35,20 @@ class Heads(nn.Module):
         All heads' rows, on all ranks.
     d
         The size of a head.
+    group
+        The ranks that share the heads.
     used
         The heads that this rank uses, if the projection stays whole; by default it is cut.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, d: int, used: range | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, d: int, group: Group, used: range | None = None
+    ) -> None:
         super().__init__()
         self.d, self.rows = d, slice(None)
         if used is None:
-            self.weight: nn.Parameter = cut(weight, 0)
-            self.bias: nn.Parameter = cut(bias, 0)
+            self.weight: nn.Parameter = cut(weight, 0, group)
+            self.bias: nn.Parameter = cut(bias, 0, group)
         else:
             self.rows = slice(used.start * d, used.stop * d)
             self.weight = Partial(weight.detach().clone())
@@ -79,22 +83,25 @@ class Attention(nn.Module):
         edges: Edges = TENSOR,
     ) -> None:
         super().__init__()
-        n, kv = dist.get_world_size(), kv_heads or heads
+        n, kv = dist.get_world_size(edges.group), kv_heads or heads
         if heads % n or heads % kv:
             raise BadInput(
                 f"{heads} heads must be a multiple of the {n} ranks, which divide them, and of the "
                 f"{kv} keys and values, which they share."
             )
         d, shared_by, mine = c_proj.in_features // heads, heads // kv, heads // n
-        queries = range(dist.get_rank() * mine, (dist.get_rank() + 1) * mine)
+        rank = dist.get_rank(edges.group)
+        queries = range(rank * mine, (rank + 1) * mine)
         used = range(queries[0] // shared_by, queries[-1] // shared_by + 1)
         sizes = [heads * d, kv * d, kv * d]
         parts = zip(c_attn.weight.split(sizes), c_attn.bias.split(sizes), strict=True)
         (q, q_bias), (k, k_bias), (v, v_bias) = parts
         whole = used if kv % n else None
         self.enter = edges.enter
-        self.query = Heads(q, q_bias, d)
-        self.key, self.value = Heads(k, k_bias, d, whole), Heads(v, v_bias, d, whole)
+        self.query = Heads(q, q_bias, d, edges.group)
+        self.key, self.value = (
+            Heads(*both, d, edges.group, whole) for both in ((k, k_bias), (v, v_bias))
+        )
         self.c_proj = RowLinear(c_proj, edges)
         # which of this rank's keys each of its queries uses: its own, or one that several share
         partners = [query // shared_by - used[0] for query in queries]

@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dtlib.scratch.tensor_parallel.parameters import Cut
+from dtlib.scratch.tensor_parallel.parameters import Cut, Group
 from dtlib.scratch.zero.clip import clip_factor
 
 
-def global_norm(model: nn.Module) -> Tensor:
+def global_norm(model: nn.Module, group: Group = None) -> Tensor:
     """The 2-norm of the gradient of the whole model, the same on all ranks.
 
     Call it after `sum_partial`. A model has at least one parameter with a gradient on each rank.
@@ -26,16 +26,16 @@ def global_norm(model: nn.Module) -> Tensor:
     squares[False] = squares[True].clone()
     for p in trained:
         squares[isinstance(p, Cut)] += torch.linalg.vector_norm(p.grad, dtype=torch.float64) ** 2
-    dist.all_reduce(squares[True])
+    dist.all_reduce(squares[True], group=group)
     return (squares[True] + squares[False]).sqrt().squeeze()
 
 
-def clip_global_norm(model: nn.Module, largest: float) -> Tensor:
+def clip_global_norm(model: nn.Module, largest: float, group: Group = None) -> Tensor:
     """Scale all gradients down, in place, to a norm of at most `largest`; return the norm before.
 
     As `torch.nn.utils.clip_grad_norm_` does for a model that is whole.
     """
-    norm = global_norm(model)
+    norm = global_norm(model, group)
     for p in model.parameters():
         if p.grad is not None:
             p.grad.mul_(clip_factor(norm, largest).to(p.grad.dtype))

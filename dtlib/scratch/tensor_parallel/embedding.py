@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtlib.errors import BadInput
-from dtlib.scratch.tensor_parallel.operators import TENSOR, Edges
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
 from dtlib.scratch.tensor_parallel.parameters import cut, first_of_own
 
 
@@ -40,8 +40,8 @@ class VocabularyEmbedding(nn.Module):
     def __init__(self, whole: nn.Embedding, edges: Edges = TENSOR) -> None:
         super().__init__()
         self.edges, self.vocabulary = edges, whole.num_embeddings
-        self.weight = cut(whole.weight, 0)
-        self.first = first_of_own(self.vocabulary)
+        self.weight = cut(whole.weight, 0, edges.group)
+        self.first = first_of_own(self.vocabulary, edges.group)
 
     def forward(self, tokens: Tensor) -> Tensor:
         self.refuse_unknown(tokens)
@@ -62,7 +62,7 @@ class VocabularyEmbedding(nn.Module):
         BadInput
             If a token, or a label, is V or more.
         """
-        if int(tokens.max()) >= self.vocabulary:
+        if not tokens.is_meta and int(tokens.max()) >= self.vocabulary:
             raise BadInput(
                 f"rank {dist.get_rank()}: token {int(tokens.max())} is not in a vocabulary of "
                 f"{self.vocabulary}: the last one is {self.vocabulary - 1}."

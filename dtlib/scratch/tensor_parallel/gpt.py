@@ -18,10 +18,11 @@ from dtlib.errors import BadInput
 from dtlib.models import gpt
 from dtlib.scratch.tensor_parallel.attention import Attention
 from dtlib.scratch.tensor_parallel.cross_entropy import vocabulary_cross_entropy
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
 from dtlib.scratch.tensor_parallel.embedding import VocabularyEmbedding
 from dtlib.scratch.tensor_parallel.mlp import MLP
-from dtlib.scratch.tensor_parallel.operators import POSITIONS, SEQUENCE, TENSOR, Edges
-from dtlib.scratch.tensor_parallel.parameters import own
+from dtlib.scratch.tensor_parallel.operators import POSITIONS
+from dtlib.scratch.tensor_parallel.parameters import Group, own
 from dtlib.scratch.tensor_parallel.sequence import Dropout, Norm
 
 
@@ -51,6 +52,31 @@ class Block(nn.Module):
         return x + self.drop(self.mlp(self.ln_2(x)))
 
 
+class Embed(nn.Module):
+    """The first block: tokens [b, s] to vectors, as they are outside of f and g."""
+
+    def __init__(self, model: TensorParallelGPT) -> None:
+        super().__init__()
+        self.wte, self.wpe, self.drop, self.edges = model.wte, model.wpe, model.drop, model.edges
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, positions = self.wte(tokens), self.wpe[: tokens.shape[1]].unsqueeze(0)
+        if self.edges.sequence:
+            positions = own(positions, POSITIONS, self.edges.group)
+        return cast(Tensor, self.drop(x + positions))
+
+
+class Logits(nn.Module):
+    """The last block: vectors to this rank's logits, [b, s, V/N], with the embedding's rows."""
+
+    def __init__(self, model: TensorParallelGPT) -> None:
+        super().__init__()
+        self.ln_f, self.wte = model.ln_f, model.wte
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wte.logits(self.ln_f(x))
+
+
 class TensorParallelGPT(nn.Module):
     """Cut a GPT for all ranks.
 
@@ -66,6 +92,9 @@ class TensorParallelGPT(nn.Module):
     dropout, seed
         Dropout after the embedding, attention and MLP, and the seed of its masks, the same on all
         ranks. Attention's probabilities are not dropped.
+    group
+        The N ranks that share the model, by default those of `edges`; pass it to `sum_partial` and
+        `clip_global_norm`, too.
 
     Raises
     ------
@@ -74,15 +103,17 @@ class TensorParallelGPT(nn.Module):
     """
 
     def __init__(
-        self, whole: gpt.GPT, edges: Edges = TENSOR, dropout: float = 0.0, seed: int = 0
-    ) -> None:
+        self, whole: gpt.GPT, edges: Edges = TENSOR, dropout: float = 0.0, seed: int = 0,
+        group: Group = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if whole.config.dropout:
             raise BadInput(
                 f"this GPT drops {whole.config.dropout:g} of its attention's probabilities, too, "
                 "which is not cut by heads here: build it with dropout 0, and pass dropout= here."
             )
-        self.context, self.sequence = whole.config.context, edges is SEQUENCE
+        edges = edges.within(group) if group else edges
+        self.context, self.edges = whole.config.context, edges
         self.drop = Dropout(dropout, torch.Generator().manual_seed(seed), edges)
         self.wte = VocabularyEmbedding(whole.wte, edges)
         self.wpe = edges.shared(whole.wpe.weight.detach().clone())
@@ -102,9 +133,11 @@ class TensorParallelGPT(nn.Module):
                 f"a sequence of {tokens.shape[1]} tokens exceeds the context of {self.context}."
             )
         self.wte.refuse_unknown(labels)
-        x, positions = self.wte(tokens), self.wpe[: tokens.shape[1]].unsqueeze(0)
-        x = self.drop(x + (own(positions, POSITIONS) if self.sequence else positions))
-        for block in self.h:
-            x = block(x)
-        logits = self.wte.logits(self.ln_f(x))
-        return vocabulary_cross_entropy(logits, labels, self.wte.first).sum()
+        logits = tokens
+        for block in self.blocks():
+            logits = block(logits)
+        return vocabulary_cross_entropy(logits, labels, self.wte.first, self.edges.group).sum()
+
+    def blocks(self) -> list[nn.Module]:
+        """The model as a row of blocks, for the stages of a pipeline; the last one gives logits."""
+        return [Embed(self), *self.h, Logits(self)]

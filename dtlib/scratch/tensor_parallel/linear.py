@@ -15,7 +15,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dtlib.scratch.tensor_parallel.operators import TENSOR, Edges
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
 from dtlib.scratch.tensor_parallel.parameters import cut
 
 
@@ -33,7 +33,8 @@ class ColumnLinear(nn.Module):
     def __init__(self, whole: nn.Linear, edges: Edges = TENSOR) -> None:
         super().__init__()
         self.enter = edges.enter
-        self.weight, self.bias = cut(whole.weight, 0), cut(whole.bias, 0)
+        self.weight = cut(whole.weight, 0, edges.group)
+        self.bias = cut(whole.bias, 0, edges.group)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(self.enter(x), self.weight, self.bias)
@@ -55,7 +56,7 @@ class RowLinear(nn.Module):
     def __init__(self, whole: nn.Linear, edges: Edges = TENSOR) -> None:
         super().__init__()
         self.leave = edges.leave
-        self.weight = cut(whole.weight, 1)
+        self.weight = cut(whole.weight, 1, edges.group)
         self.bias = edges.shared(whole.bias.detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:

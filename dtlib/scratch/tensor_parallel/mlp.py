@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dtlib.models import gpt
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
 from dtlib.scratch.tensor_parallel.linear import ColumnLinear, RowLinear
-from dtlib.scratch.tensor_parallel.operators import TENSOR, Edges
 
 
 class MLP(nn.Module):

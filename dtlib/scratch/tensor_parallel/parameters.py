@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from dtlib.errors import BadInput
 
+Group = dist.ProcessGroup | None  # None stands for all ranks
+
 
 class Cut(nn.Parameter):
     """This rank's part of a parameter."""
@@ -26,35 +28,38 @@ class Partial(nn.Parameter):
     """A whole parameter, of whose gradient `backward` leaves one term on each rank."""
 
 
-def own(whole: Tensor, dim: int) -> Tensor:
+def own(whole: Tensor, dim: int, group: Group = None) -> Tensor:
     """This rank's part of a tensor, a view; the first parts are longer by one if N does not divide.
+
+    The N ranks are those of `group`, by default all: so here and in everything below.
 
     Raises
     ------
     BadInput
         If there are fewer rows or columns than ranks.
     """
-    n = dist.get_world_size()
+    n = dist.get_world_size(group)
     if whole.shape[dim] < n:
         raise BadInput(
             f"a dimension of {whole.shape[dim]} cannot be cut for {n} ranks: start at most "
             f"{whole.shape[dim]} ranks, or make the layer wider."
         )
-    return whole.tensor_split(n, dim)[dist.get_rank()]
+    return whole.tensor_split(n, dim)[dist.get_rank(group)]
 
 
-def first_of_own(size: int) -> int:
+def first_of_own(size: int, group: Group = None) -> int:
     """Where this rank's part of `size` rows begins, as `own` cuts them."""
-    each, longer = divmod(size, dist.get_world_size())
-    return dist.get_rank() * each + min(dist.get_rank(), longer)
+    rank = dist.get_rank(group)
+    each, longer = divmod(size, dist.get_world_size(group))
+    return rank * each + min(rank, longer)
 
 
-def cut(whole: Tensor, dim: int) -> Cut:
+def cut(whole: Tensor, dim: int, group: Group = None) -> Cut:
     """This rank's part as a parameter of its own, so that the whole can be freed."""
-    return Cut(own(whole.detach(), dim).clone(memory_format=torch.contiguous_format))
+    return Cut(own(whole.detach(), dim, group).clone(memory_format=torch.contiguous_format))
 
 
-def sum_partial(model: nn.Module) -> None:
+def sum_partial(model: nn.Module, group: Group = None) -> None:
     """Add up the gradients of all `Partial` parameters over the ranks, in one message.
 
     Call it once per step, after the last backward and before clipping. Without `Partial` parameters
@@ -66,6 +71,6 @@ def sum_partial(model: nn.Module) -> None:
     # A rank that did not use one has a term of 0: all messages need the same length.
     terms = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
     total = torch.cat([term.flatten() for term in terms])
-    dist.all_reduce(total)
+    dist.all_reduce(total, group=group)
     for p, part in zip(params, total.split([p.numel() for p in params]), strict=True):
         p.grad = part.view(p.shape)

@@ -21,7 +21,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dtlib.scratch.tensor_parallel.operators import POSITIONS, SEQUENCE, TENSOR, Edges
+from dtlib.scratch.tensor_parallel.edges import TENSOR, Edges
+from dtlib.scratch.tensor_parallel.operators import POSITIONS
 from dtlib.scratch.tensor_parallel.parameters import own
 
 
@@ -61,15 +62,15 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float, generator: torch.Generator, edges: Edges = TENSOR) -> None:
         super().__init__()
-        self.p, self.generator, self.sequence = p, generator, edges is SEQUENCE
+        self.p, self.generator, self.edges = p, generator, edges
 
     def forward(self, x: Tensor) -> Tensor:
         if not (self.training and self.p):
             return x
         b, s, h = x.shape
-        if self.sequence:
-            s *= dist.get_world_size()
+        if self.edges.sequence:
+            s *= dist.get_world_size(self.edges.group)
         keep = torch.rand(b, s, h, generator=self.generator) >= self.p
-        if self.sequence:
-            keep = own(keep, POSITIONS)
+        if self.edges.sequence:
+            keep = own(keep, POSITIONS, self.edges.group)
         return x * keep.to(x.device) / (1 - self.p)

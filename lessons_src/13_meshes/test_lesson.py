@@ -1,0 +1,69 @@
+"""Lesson 13 says what is true: its predictions, its runs, its pictures and its numbers."""
+
+import pytest
+
+from dtlib.scratch.mesh import Mesh
+from tests.prediction_cases import right_options
+
+from . import mesh_runs, pictures, published
+from .bank import sync as bank_sync
+from .exercises.groups import groups_of
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("partner", 1, "rank 1"),
+        ("partner", 4, "rank 4"),
+        ("busiest_axis", 0.5, "less: all gradients of the model go along data"),
+        ("busiest_axis", 85, "ten to a hundred times"),
+        ("busiest_axis", 192, "more than a hundred times"),
+        ("swapped", 0.5, "less time than before"),
+        ("swapped", 1, "about as much, because the bytes are the same"),
+        ("swapped", 3, "two to four times as much"),
+        ("swapped", 7.4, "more than four times as much"),
+    ],
+)
+def test_one_option_of_a_prediction_is_right(key, value, right):
+    assert right_options("13", key, value) == [right]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 1, 4), (1, 5, 2)])
+def test_the_groups_of_the_exercise_are_the_meshs(sizes):
+    data, pipeline, tensor = sizes
+    mesh = Mesh(data, pipeline, 1, tensor)
+    for rank in range(mesh.ranks):
+        for axis, ranks in groups_of(rank, *sizes).items():
+            assert ranks in mesh.groups(axis) and rank in ranks
+
+
+def test_every_answer_that_passes_trains_as_one_process_does():
+    """A mesh of three axes, whose sizes differ from the lesson's, and an answer of the bank."""
+    sizes = mesh_runs.Sizes(width=12, heads=2, steps=2, layers=2, batch=4, positions=6)
+    meshes = [Mesh(data=2, tensor=2), Mesh(pipeline=4)]
+    found = mesh_runs.run(meshes, sizes, bank_sync.in_two_messages)
+    assert mesh_runs.worst(found) < 1e-11
+    for books in found.values():
+        assert books.norms[0] == pytest.approx(books.norms[1], rel=1e-12)
+    assert {*found} == {"data 2 × tensor 2", "data 2 × tensor 2, sequence", "pipeline 4"}
+    assert found["pipeline 4"].sent["tensor"] == found["pipeline 4"].sent["data"] == 0
+    # 10 all-reduces of f and g in two blocks, and 3 numbers for each position's loss
+    tensor = found["data 2 × tensor 2"].sent["tensor"]
+    assert tensor == (10 * 12 + 3) * 2 * 6
+    assert found["data 2 × tensor 2"].sent["data"] == found["data 2 × tensor 2"].held
+
+
+def test_numbers_of_the_published_runs():
+    for one in published.PUBLISHED:
+        assert one.data * one.pipeline * one.context * one.tensor == one.gpus
+        assert one.batch % one.data == 0
+    sent = published.gigabytes()
+    assert 80 < sent["tensor"] / sent["data"] < 90
+    right, wrong = (sum(published.seconds(axis).values()) for axis in ("tensor", "data"))
+    assert right < 3 and 14 < wrong - right < 17  # of 32 s: "half as much again"
+
+
+def test_pictures_say_what_they_show():
+    assert "tensor: [0, 1], [2, 3]" in pictures.draw_groups(Mesh(2, 2, 1, 2)).alt
+    alt = pictures.draw_slices([Mesh(pipeline=2, tensor=2), Mesh(data=4)]).alt
+    assert "rank 3 has part 0 of 1 of the samples, and part 1 of 2 of layers [1]" in alt
