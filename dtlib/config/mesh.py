@@ -19,25 +19,26 @@ class Mesh:
 
     Ranks are counted along the innermost axis first, so ranks that differ only in their tensor
     coordinate are neighbours: tensor parallelism sends most often, and neighbours share a node. The
-    order is that of Megatron-LM and torchtitan, whatever the order in which a user names the axes.
+    order is that of Llama 3 (arXiv:2407.21783, section 3.3.2), whatever the order in which a user
+    names the axes.
 
     Attributes
     ----------
-    pipeline
-        Stages of consecutive layers.
     replicate
         Copies of the model under fsdp; each is shared by the ranks of the axes that follow.
     data
         Ranks that get other samples.
+    pipeline
+        Stages of consecutive layers.
     context
         Parts of a sequence.
     tensor
         Parts of each matrix.
     """
 
-    pipeline: int = 1
     replicate: int = 1
     data: int = 1
+    pipeline: int = 1
     context: int = 1
     tensor: int = 1
 

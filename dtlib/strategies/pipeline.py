@@ -95,7 +95,7 @@ class Pipeline(Strategy):
 
     def _make_groups(self) -> None:
         """Connect the ranks of a pipeline, those of a stage, and both holders of the embedding."""
-        everyone = torch.arange(self.plan.world_size).view(self.ranks, -1)  # pipeline by data
+        everyone = torch.arange(self.plan.world_size).view(-1, self.ranks).T  # pipeline by data
         ends = [self.holders[0], self.holders[self.total - 1]]
         self.pipeline = self._group(everyone.T.tolist())
         self.data = self._group(everyone.tolist())

@@ -8,6 +8,7 @@ from dtlib.config import RunConfig
 from dtlib.config.mesh import AXES, Mesh
 from dtlib.config.plan import BatchPlan
 from dtlib.errors import BadInput
+from dtlib.sim import mesh as mesh_of_sim
 from dtlib.strategies import ddp, single, zero
 
 
@@ -30,7 +31,7 @@ def test_text_a_mapping_and_python_give_the_same_mesh():
     [
         (
             "dat=2",
-            "no axis 'dat'; its axes are pipeline, replicate, data, context, tensor. Did you",
+            "no axis 'dat'; its axes are replicate, data, pipeline, context, tensor. Did you",
         ),
         ("data=2,data=2", "the axis data twice"),
         ("data", "axis data is empty; it must be a whole number of at least 1, as in data=2"),
@@ -79,13 +80,14 @@ def test_without_a_mesh_all_ranks_are_along_one_axis():
 def test_neighbours_share_the_innermost_axis():
     mesh = Mesh(pipeline=2, replicate=1, data=2, tensor=2)
     where = [mesh.coordinates(rank) for rank in range(8)]
-    assert [(c["pipeline"], c["data"], c["tensor"]) for c in where] == [
-        (p, d, t) for p in range(2) for d in range(2) for t in range(2)
+    assert [(c["data"], c["pipeline"], c["tensor"]) for c in where] == [
+        (d, p, t) for d in range(2) for p in range(2) for t in range(2)
     ]
-    assert [mesh.data_rank(rank) for rank in range(8)] == [0, 0, 1, 1, 0, 0, 1, 1]
-    assert [rank for rank in range(8) if mesh.speaks(rank)] == [5, 7]  # the last stage's last ranks
+    assert [mesh.data_rank(rank) for rank in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [rank for rank in range(8) if mesh.speaks(rank)] == [3, 7]  # the last stage's last ranks
     assert [Mesh(replicate=2, data=2).data_rank(rank) for rank in range(4)] == [0, 1, 2, 3]
     assert set(where[0]) == set(AXES)
+    assert [axis for axis in AXES if axis != "replicate"] == [*mesh_of_sim.AXES]  # and lesson 13's
 
 
 def test_each_sample_is_taken_once_by_ranks_at_each_data_coordinate():
