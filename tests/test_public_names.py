@@ -4,8 +4,8 @@ from public_names import ROOT, unused, unused_methods
 
 # Kernels that a lesson builds: its text sends readers to them, or its tests prove both equal.
 KERNELS = {
+    "dtlib.scratch.context_parallel.gpt:ContextParallelGPT": "13_meshes",
     "dtlib.scratch.data_parallel.buckets:bucket_all_reduce": "08_ddp_from_scratch",
-    "dtlib.scratch.data_parallel.flat:flat_all_reduce": "08_ddp_from_scratch",
     "dtlib.scratch.data_parallel.overlap:OverlappedDataParallel": "08_ddp_from_scratch",
     "dtlib.scratch.pipeline.schedules:zero_bubble_h1": "12_pipeline_parallel",
     "dtlib.scratch.ring.tree:tree_all_reduce": "07_ranks_and_collectives",

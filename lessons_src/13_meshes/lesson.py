@@ -8,7 +8,7 @@
 #   - say which ranks form the groups of each axis of a mesh
 #   - complete every gradient over the right group, and over no other
 #   - choose a layout, and give its reasons in bytes and seconds
-# minutes: {read: 27, exercises: 54}
+# minutes: {read: 27, exercises: 70}
 # needs: [laptop]
 # builds_on: ["11", "12"]
 # ---
@@ -200,8 +200,8 @@ learn.check("sync_gradients", sync_gradients)
 
 # %% [markdown]
 # The rule behind it: *samples are averaged, terms are added up, and what is
-# already complete is left alone.* All three mistakes give a loss that falls
-# all the same.
+# already complete is left alone.* If you break it, nothing crashes: only the
+# weights are wrong, and ranks that should stay alike drift apart.
 #
 # ## Three meshes, one program
 #
@@ -300,9 +300,9 @@ learn.table(*published.layouts())
 # 1. *Tensor* up to the number of GPUs in a node, here 8, and no further.
 # 2. *Pipeline* until a rank's part of the model fits into its memory.
 # 3. *Data* with all the GPUs that are left: it sends least.
-# 4. But many data ranks leave few sequences to each, and a pipeline needs
-#    several micro-batches for each stage (lesson 12's bubble). When you double
-#    the GPUs, the batch has to suffice for them.
+# 4. Data ends where the batch ends. When Llama 3 doubled its GPUs and kept the
+#    batch, each data rank had 16 sequences left for 16 stages in place of 32,
+#    the bubble grew (lesson 12), and 430 TFLOP/s became 400.
 # 5. *Context*, the fourth axis, only where a single sequence is too long: with
 #    131,072 tokens Llama 3 divides each sequence among 16 ranks.
 #
@@ -397,6 +397,167 @@ learn.check("choose_layout", choose_layout)
 learn.what_if("layout")
 
 # %% [markdown]
+# ## Stretch: a sequence that is too long for one rank
+#
+# With 131,072 tokens the activations of a *single* sequence fill a GPU. The
+# **context** axis cuts the sequence: each rank has some of the positions, for
+# all layers. Only attention needs the others: a query has to meet the keys and
+# values of all earlier positions. In **ring attention**
+# (https://arxiv.org/abs/2310.01889) queries stay where they are, while keys and
+# values travel round the ring. In each step a rank computes with the ones that
+# it has, and passes them on meanwhile. It never sees all scores at once, so it
+# keeps a running maximum and a running sum for the softmax.
+#
+# There is a catch. Under the causal mask an early position meets few keys, and
+# a late one many. In the picture a number says whose keys a rank has:
+
+# %%
+from lesson import long_texts
+
+long_texts.draw_ring()
+
+# %%
+learn.table(*long_texts.work())
+
+# %% [markdown]
+# Above, rank 0 has work in one step out of four, and the others wait for rank
+# 3. Below, all have the same work in every step.
+#
+# ## Exercise 5: deal the chunks
+#
+# ●○○ *8 minutes, stretch.* A sequence is cut into twice as many chunks as
+# there are ranks. The queries of chunk q meet the keys of the chunks 0 to q:
+# that is q + 1 pairs. Give each rank two chunks, so that all ranks have
+# equally many pairs.
+
+
+# %% tags=["exercise", "stretch"]
+def deal_chunks(ranks):
+    """For each rank its two chunks of 0 … 2 · ranks − 1: [[…, …], …]."""
+    ### BEGIN SOLUTION
+    return [[r, 2 * ranks - 1 - r] for r in range(ranks)]
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("deal_chunks", deal_chunks)
+
+# %% [markdown]
+# Does it still compute attention? Four ranks, 16 positions, beside one process
+# with the whole sequence, in fp64 (`ContextParallelGPT`, in
+# `dtlib/scratch/context_parallel`, is a whole GPT of this kind):
+
+# %%
+# %%ranks 4
+from torch.nn import functional as F
+
+from dtlib.scratch import context_parallel as cp
+
+torch.manual_seed(13)
+q, k, v = torch.randn(3, 1, 2, 16, 8, dtype=torch.float64)
+whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+own = cp.own_positions(16, zigzag=True)
+mine = cp.ring_attention(q[:, :, own], k[:, :, own], v[:, :, own], zigzag=True)
+print("positions", own.tolist())
+print("largest difference", f"{(mine - whole[:, :, own]).abs().max():.0e}")
+
+# %% [markdown]
+# **Ulysses** (https://arxiv.org/abs/2309.14509) needs no ring. An all-to-all
+# before attention exchanges positions for heads: each rank gets *all*
+# positions of *some* heads, computes them as usual, and a second all-to-all
+# brings the positions back. It sends fewer messages, and the number of heads
+# limits it:
+
+# %%
+learn.table(*long_texts.sent())
+
+# %% [markdown]
+# Llama 3 has 8 heads of keys and values for its 128 heads of queries. The ring
+# sends keys and values alone, and less of them for it. Ulysses also sends
+# queries and outputs, and more than 8 ranks would have to share the keys.
+#
+# ## Stretch: many experts
+#
+# A **mixture of experts** replaces the MLP by several, the experts, and a
+# **router** that sends each token to one of them. So a model has more weights,
+# and a token costs as much as before. **Expert parallelism** puts the experts
+# on different ranks. Every rank sends its tokens to the ranks of their experts
+# and gets the results back: two all-to-alls.
+#
+# Messages have to have a length before the router has chosen. So an expert
+# takes at most its **capacity** from each rank: the fair share, tokens ÷
+# experts, times a **capacity factor**, rounded up. A token that finds no place
+# is dropped: the layer adds nothing to it. Places that stay empty are sent all
+# the same.
+#
+# ## Exercise 6: who finds no place
+#
+# ●○○ *8 minutes, stretch.* `chosen` has the number of the expert that each
+# token of a rank has chosen. Return how many tokens are dropped, and how many
+# places stay empty.
+
+# %% tags=["exercise", "stretch"]
+import math
+
+
+def dropped_tokens(chosen, experts, factor):
+    """(dropped tokens, empty places)"""
+    ### BEGIN SOLUTION
+    capacity = math.ceil(factor * len(chosen) / experts)
+    loads = [chosen.count(e) for e in range(experts)]
+    dropped = sum(max(0, load - capacity) for load in loads)
+    empty = sum(max(0, capacity - load) for load in loads)
+    return dropped, empty
+    ### END SOLUTION
+
+
+# %% tags=["check", "stretch"]
+learn.check("dropped_tokens", dropped_tokens)
+
+# %% [markdown]
+# A router that prefers one expert trains that expert most, which then becomes
+# even better. A **balance loss** (https://arxiv.org/abs/2101.03961) works
+# against this: it is smallest when all experts get the same. Two real ranks,
+# four experts, and a router that begins with a favourite. It is trained by its
+# balance loss alone:
+
+# %%
+from lesson import expert_load
+
+load = expert_load.run()
+expert_load.draw_load(load)
+
+# %%
+learn.table(*expert_load.table(load))
+
+# %% [markdown]
+# ## Stretch: when the network is slow
+#
+# The data axis sends least, and between two cities even that is too much. Two
+# ways to send less:
+#
+# - **Local steps**: each rank takes H steps of its own, and only then the
+#   ranks average their weights (local SGD), or take the average change as a
+#   gradient for an outer optimizer (**DiLoCo**,
+#   https://arxiv.org/abs/2311.08105).
+# - **PowerSGD** (https://arxiv.org/abs/1905.13727) sends each matrix of
+#   gradients as a product of two thin ones, with r columns, and adds what was
+#   lost to the next step's gradient.
+#
+# Both change what is computed. So the bytes that they save are only one half
+# of the answer, and the loss is the other. Two ranks, the same samples, the
+# same start:
+
+# %%
+from lesson import slow_network
+
+learn.table(*slow_network.table(slow_network.run()))
+
+# %% [markdown]
+# A run of 64 steps says little about a long one: DiLoCo has made only four
+# outer steps here. But the question stays the same at any length: how much
+# loss do the saved bytes cost?
+#
 # ## Quiz
 
 # %% tags=["quiz"]

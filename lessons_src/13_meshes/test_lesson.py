@@ -8,6 +8,7 @@ from tests.prediction_cases import right_options
 from . import mesh_runs, pictures, published
 from .bank import sync as bank_sync
 from .exercises.groups import groups_of
+from .what_if import layout_curve
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,14 @@ def test_pictures_say_what_they_show():
     assert "tensor: [0, 1], [2, 3]" in pictures.draw_groups(Mesh(2, 2, 1, 2)).alt
     alt = pictures.draw_slices([Mesh(pipeline=2, tensor=2), Mesh(data=4)]).alt
     assert "rank 3 has part 0 of 1 of the samples, and part 1 of 2 of layers [1]" in alt
+
+
+def test_the_sliders_say_what_the_layout_says():
+    """GPT-3 on data 8 × pipeline 16 × tensor 8, with the sequences of a step cut to 128."""
+    told = layout_curve(2, 3, 4, 0, 3, 3, 7, 0)
+    found = published.of_gpt3()
+    assert told["curves"]["held by a rank"][3] == told["point"]
+    assert f"{found['wire']['data'] / 1e9:.3g} GB along data (across nodes)" in told["says"]
+    assert "on 1024 ranks" in told["says"] and "GB along tensor (inside a node)" in told["says"]
+    assert "does not fit" in layout_curve(3, 0, 0, 0, 0, 3, 0, 0)["says"]
+    assert "across nodes" in layout_curve(2, 0, 0, 0, 4, 3, 0, 0)["says"]

@@ -1,7 +1,7 @@
 """A layout of ranks: what a rank holds and sends. Numbers only: runs in a page."""
 
 from dtlib.sim.layout import layout
-from dtlib.sim.layout_rank import step_of
+from dtlib.sim.layout_rank import held, step_of
 from dtlib.sim.mesh import AXES
 
 # Layers, width, heads of models of D. Narayanan et al., arXiv:2104.04473, table 1; the third: GPT-3
@@ -10,17 +10,24 @@ MODELS = (("7.5B", 36, 4096, 32), ("39B", 48, 8192, 64), ("175B", 96, 12288, 96)
 CARD = 80e9
 
 
-def explored(model, sizes, gpus, sequences, zero):
-    """What `layout` says of a model on a mesh whose `sizes` are in the order of `AXES`."""
+WORDS = {"optimizer": "optimizer state", "fp32_copy": "fp32 copy of the weights"}
+
+
+def shape_of(model):
     _, layers, width, heads = MODELS[model]
-    shape = {
+    return {
         "layers": layers, "width": width, "heads": heads, "kv_heads": heads, "sequence": 2048,
         "vocab_size": 51200,
     }  # fmt: skip
-    step = step_of(accumulation=sequences, zero=zero, sequence_parallel=True)
-    data, pipeline, context, tensor = sizes
-    mesh = {"data": data, "pipeline": pipeline, "context": context, "tensor": tensor}
-    return layout(shape, mesh, step, CARD, gpus)
+
+
+def fullest_gb(model, mesh, step):
+    """GB on the fullest rank of both ends of the pipeline."""
+    most = 0
+    for stage in (0, mesh["pipeline"] - 1):
+        kinds = held(shape_of(model), mesh, step, stage)
+        most = max(most, sum([kinds[kind] for kind in kinds]))
+    return most / 1e9
 
 
 def layout_curve(model, data, pipeline, context, tensor, gpus, sequences, zero):
@@ -28,28 +35,31 @@ def layout_curve(model, data, pipeline, context, tensor, gpus, sequences, zero):
 
     All but `model` and `zero` are exponents of 2; `sequences` are those of a data rank in a step.
     """
-    others = 2**data, 2**pipeline, 2**context
-    per_node, many, curve = 2**gpus, 2**sequences, []
+    step = step_of(accumulation=2**sequences, zero=zero, sequence_parallel=True)
+    mesh = {"data": 2**data, "pipeline": 2**pipeline, "context": 2**context, "tensor": 1}
+    curve = []
     for power in range(6):
-        found = explored(model, (others[0], others[1], others[2], 2**power), per_node, many, zero)
-        curve.append([2**power, found["total"] / 1e9])
-    ranks = 2**tensor
-    found = explored(model, (others[0], others[1], others[2], ranks), per_node, many, zero)
+        mesh["tensor"] = 2**power
+        curve.append([2**power, fullest_gb(model, mesh, step)])
+    mesh["tensor"] = 2**tensor
+    found = layout(shape_of(model), mesh, step, CARD, 2**gpus)
     talks = []
     for axis in AXES:
         if found["wire"][axis]:
             where = "across nodes" if found["nodes"][axis] > 1 else "inside a node"
             talks.append(f"{found['wire'][axis] / 1e9:.3g} GB along {axis} ({where})")
-    told = "It sends " + ", ".join(talks) + " in a step. " if talks else ""
+    told = "In a step it sends " + ", ".join(talks) + ". " if talks else ""
     fits = "fits into" if found["fits"] else "does not fit into"
+    ranks = "1 rank" if found["ranks"] == 1 else f"{found['ranks']} ranks"
+    most = WORDS.get(found["largest"], found["largest"])
     return {
         "curves": {"held by a rank": curve, "a GPU of 80 GB": [[1, 80], [32, 80]]},
-        "point": [ranks, found["total"] / 1e9],
+        "point": [2**tensor, found["total"] / 1e9],
         "x": "ranks along tensor",
         "y": "GB on a rank",
         "log_x": True,
-        "says": f"Simulated: {MODELS[model][0]} parameters on {found['ranks']} ranks. The fullest "
-        + f"rank holds {found['total'] / 1e9:.3g} GB, most of it {found['largest']}, and {fits} "
-        + f"80 GB. {told}Idle for {found['bubble']:.3g} of the computing time. "
+        "says": f"Simulated: {MODELS[model][0]} parameters on {ranks}. The fullest rank holds "
+        + f"{found['total'] / 1e9:.3g} GB, mostly {most}, and {fits} 80 GB. {told}The bubble is "
+        + f"{found['bubble']:.3g} of the computing time. "
         + " ".join(found["problems"]),
     }

@@ -15,8 +15,14 @@ ROOT = Path(dtlib.__file__).parents[1]
 EXEMPT = {
     "dtlib.scratch.data_parallel.delayed_link": "the link that the overlap kernel takes for gloo",
     "dtlib.scratch.ring.shards": "the ring's two halves as a rank's shards: ZeRO's collectives",
-    "dtlib.scratch.pipeline": "the package of schedules, their reader and their worker",
-    "dtlib.scratch.tensor_parallel": "the package of the kernels that the lesson's runs train with",
+    "dtlib.scratch.mesh": "the grid of ranks, on whose groups other kernels are tested",
+    "dtlib.scratch.gradients": "the sum of gradients that context and expert parallelism share",
+    "dtlib.scratch.context_parallel": "the package of ring attention and Ulysses",
+    "dtlib.scratch.experts": "the package of a mixture of experts",
+    "dtlib.scratch.local_steps.compare": "the runs of data parallel that sends less, by all ways",
+    "dtlib.sim.layout": "formulas of lessons 11, 12 and 16 together, on a page without kernel",
+    "dtlib.scratch.local_steps": "the package of data parallel that sends less",
+    "dtlib.sim.local_steps": "its bytes, which the kernels' tests compare",
     "dtlib.scratch.zero": "the package of ZeRO's kernels, with the worker of its schedule",
 }
 

@@ -129,12 +129,13 @@ def half_precision():
     case = cases.Case("", "zigzag", False, 1, 8, 2, 1, 16, 3, 0)
     q, k, v = (x.bfloat16() for x in cases.heads_of(case))
     own = [cases.mine(case, x, 2).clone().requires_grad_() for x in (q, k, v)]
-    got = cp.ring_attention(*own)
-    got.sum().backward()
+    with CollectiveLog() as log:
+        got = cp.ring_attention(*own)
+        got.sum().backward()
     exact = (x.double() for x in (q, k, v))
     want = F.scaled_dot_product_attention(*exact, is_causal=True, enable_gqa=True)
     gap = cases.far(got.double(), cases.mine(case, want, 2))
-    return gap, {got.dtype, *(x.grad.dtype for x in own)}
+    return gap, {got.dtype, *(x.grad.dtype for x in own)}, log.tallies["send"].payload
 
 
 def no_labels():
@@ -269,8 +270,10 @@ def test_refusals(found):
 
 def test_corners(found):
     for rank in found[2]:
-        gap, dtypes = rank["half"]
+        gap, dtypes, sent = rank["half"]
         assert gap < 2**-8  # one rounding to bf16, of numbers near 1
         assert dtypes == {torch.bfloat16}
+        # keys and values travel in bf16, their gradients in fp32
+        assert sent == sum(row["payload"] for row in sim.ring_traffic(1, 32, 1, 16, 2, 2, 4))
         assert rank["none"] == (0.0, 0.0)
         assert rank["meta"] == ({(2, 6, 8)}, 0)

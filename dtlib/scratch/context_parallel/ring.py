@@ -2,7 +2,8 @@
 
 Every rank holds some positions of a sequence that would not fit on one. In step t a rank computes
 with the keys and values of the rank t places before it, and passes them on at the same time; after
-N steps its queries have seen all. No rank ever holds more than its own and the next one's.
+N steps its queries have seen all. So a rank holds three blocks of keys and values at most: its own,
+the one that it computes with, and the one that is coming.
 
 Backward goes round once more. A block's gradient is the sum of what all ranks compute with it, so
 it travels along with the block, each rank adds its part, and a last step brings it home.

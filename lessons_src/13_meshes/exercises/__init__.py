@@ -1,5 +1,5 @@
-"""Checks of lesson 13: find groups, complete gradients, take a norm, choose a layout."""
+"""Checks of lesson 13: groups, gradients, a norm, a layout, chunks of a sequence, experts."""
 
-from . import choose, groups, norm, sync
+from . import choose, deal, experts, groups, norm, sync
 
-EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (groups, sync, norm, choose)}
+EXERCISES = {m.EXERCISE.name: m.EXERCISE for m in (groups, sync, norm, choose, deal, experts)}

@@ -101,6 +101,7 @@ EXERCISE = Answer(
         case(31, 80, 32, 8, 24, 24),  # everything on one GPU
         case(160, 80, 128, 8, 32, 36),  # a half fits exactly
         case(640, 80, 64, 8, 64, 48),  # and an eighth
+        case(161, 40, 64, 8, 64, 48),  # a quarter is a little too large
         case(1300, 80, 512, 8, 64, 48),
         case(1000, 80, 48, 8, 12, 24),  # 8 does not divide the heads
         case(700, 80, 60, 4, 16, 25),  # stages that are no power of two

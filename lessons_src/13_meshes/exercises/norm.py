@@ -70,7 +70,7 @@ def waste(seen, mesh, n):
 def facts(got, want, mesh, n):
     rank = next((k for k, (x, y) in enumerate(zip(got, want, strict=True)) if x != y), 0)
     mine = number(got[rank]) if isinstance(got[rank], float) else "something"
-    return {"rank": rank, "got": mine, "want": number(want[rank]), "T": mesh[0].tensor, "P": mesh[0].pipeline, "n": n}  # fmt: skip
+    return {"rank": rank, "got": mine, "want": number(want[rank]), "T": mesh[0].tensor, "n": n}
 
 
 def leaves_early(parameters, tensor, pipeline):
