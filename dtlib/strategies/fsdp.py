@@ -44,8 +44,8 @@ class FSDP(Strategy):
     A block is gathered before its forward and again before its backward, and its gradients are
     reduce-scattered as soon as they are complete. With fewer `shard_ranks` than ranks, each group
     of that size holds one copy, and the groups sum their gradients (hybrid sharding). A mesh says
-    the same: `shard_ranks` 2 on 4 ranks is `replicate=2,data=2`. With a tensor axis, each rank has a
-    part of each matrix (`matrices`), and the parts are sharded along `data`.
+    the same: `shard_ranks` 2 on 4 ranks is `replicate=2,data=2`. With a tensor axis, a rank has
+    its part of each matrix (`matrices`), and the parts are sharded along `data`.
 
     FSDP's policy alone sets the precision, without autocast: weights are gathered and compute in
     its type (layer norms too, batch norms not), gradients are reduced in fp32.
