@@ -89,10 +89,11 @@ def _parser() -> Parser:
 
 def table(setup: Setup, found: Estimate, device: str | None) -> str:
     """Return the estimate as text."""
+    mesh = f" ({setup.axes})" if setup.mesh or setup.tensor > 1 else ""
     unit = f"a window of {setup.sequence} tokens" if setup.is_text else "a picture"
     lines = [
         f"Simulated: {setup.model}, {found.parameters:,} parameters, strategy {setup.strategy},"
-        f" {setup.precision} on {counted(setup.ranks, 'rank')};",
+        f" {setup.precision} on {counted(setup.ranks, 'rank')}{mesh};",
         f"micro-batch {setup.micro_batch} × accumulation {setup.accumulation}, a sample is {unit}.",
         *more_settings(setup),
         "One rank, in GB (10⁹ bytes):",

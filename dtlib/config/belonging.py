@@ -38,6 +38,15 @@ BELONGS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
+# Values that a strategy refuses itself, whatever else is set; () stands for all but the default.
+REFUSED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "pipeline": {
+        "task": ("images",), "precision": ("fp16",), "compile": (True,),
+        "activation_checkpointing": (),
+    },
+}  # fmt: skip
+
+
 def without_effect(values: Mapping[str, Any], given: Iterable[str]) -> list[str]:
     """Return, in order, the `given` settings that have no effect with these values."""
     return [key for key in given if key in BELONGS and not _is_read(key, values)]
@@ -70,8 +79,10 @@ def _accepted(
     key: str, values: Mapping[str, Any], given: Iterable[str], decides: str, where: Iterable[Any]
 ) -> list[Any]:
     """Return the values of `decides` with which nothing is refused next, since all is read."""
-    if not _strategy_takes(decides, values, given):
+    never = REFUSED.get(values["strategy"], {})
+    if key in never or not _strategy_takes(decides, values, given):
         return []
+    where = [one for one in where if one not in never.get(decides, ())]
     before = {*without_effect(values, given)} - {key}
     after = {one: {*without_effect({**values, decides: one}, given)} for one in where}
     return [one for one in where if after[one] <= before]

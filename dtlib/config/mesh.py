@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -90,6 +90,11 @@ class Mesh:
         for axis, size in reversed(self.sizes.items()):
             rank, found[axis] = divmod(rank, size)
         return found
+
+    def along(self, ranks: Iterable[int]) -> str:
+        """Return the axes along which ranks differ, as in `data × tensor`; "" for a single rank."""
+        places = [self.coordinates(rank) for rank in ranks]
+        return " × ".join(axis for axis in AXES if len({place[axis] for place in places}) > 1)
 
     def data_rank(self, rank: int) -> int:
         """Return which of the `data_size` shares of a batch a rank gets."""

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dtlib.sim import activations, flops, llama, shapes, stages, states, tensors, traffic
+from dtlib.sim import (
+    activations,
+    flops,
+    llama,
+    shapes,
+    stages,
+    states,
+    tensor_parallel,
+    tensors,
+    traffic,
+)
 from dtlib.sim.memory import PLACES, Traffic, communication, model_states
 from dtlib.sim.setup import LOSSES, Setup
 
@@ -47,15 +57,27 @@ def estimate(setup: Setup) -> Estimate:
     """
     if setup.strategy == "pipeline":
         return max((_staged(setup, where) for where in stages.places(setup)), key=_most)
-    shapes_ = setup.tensors()
-    parameters = tensors.count(shapes_)
-    rows = _states(setup, parameters) + _computing(setup, shapes_) + _moving(setup, parameters)
+    shapes_ = setup.part()
+    own = tensors.count(shapes_)
+    rows = _states(setup, own) + _computing(setup, shapes_) + _moving(setup, own)
     sent = communication(
-        parameters, setup.ranks, setup.strategy, setup.accumulation, setup.precision,
-        optimizer=setup.optimizer, zero_stage=setup.zero_stage, shard_ranks=setup.shard_ranks,
-        root=_root(setup) if setup.strategy == "fsdp" else 0,
+        own, strategy=setup.strategy, accumulation=setup.accumulation, precision=setup.precision,
+        optimizer=setup.optimizer, zero_stage=setup.zero_stage,
+        root=_root(setup) if setup.strategy == "fsdp" else 0, **setup.data,
     )  # fmt: skip
-    return _summed(parameters, rows, sent, _flop(setup))
+    sent += [Traffic(**row) for row in along_tensor(setup)]
+    return _summed(tensors.count(setup.tensors()), rows, sent, _flop(setup))
+
+
+def along_tensor(setup: Setup) -> list[dict[str, Any]]:
+    """Rows of what a rank sends along the tensor axis of a mesh; none without one."""
+    if setup.tensor == 1:
+        return []
+    shape, size = shapes.GPT[setup.model], activations.STREAM[setup.recipe][1]
+    return tensor_parallel.traffic(
+        setup.sequence, setup.micro_batch, shape["layers"], shape["width"], shape["context"],
+        setup.tensor, size, micro_batches=setup.accumulation,
+    )  # fmt: skip
 
 
 def _summed(
@@ -102,9 +124,9 @@ def _states(setup: Setup, parameters: int) -> list[Row]:
     rows = []
     for place in PLACES:
         held = model_states(
-            parameters, setup.ranks, setup.strategy, setup.precision, optimizer=setup.optimizer,
-            zero_stage=setup.zero_stage, shard_ranks=setup.shard_ranks,
-            cpu_offload=setup.cpu_offload, place=place,
+            parameters, strategy=setup.strategy, precision=setup.precision,
+            optimizer=setup.optimizer, zero_stage=setup.zero_stage,
+            cpu_offload=setup.cpu_offload, place=place, **setup.data,
         )._asdict()  # fmt: skip
         for kind, note in why.items():
             # with one micro-batch per step, there are no gradients yet when backward begins, unless
@@ -130,8 +152,11 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
         more = (setup.checkpointing, setup.dropout, not setup.gathers)
         size = (*block[:2], shape["layers"], *block[2:])
         kept, again = activations.gpt(*size, *more), activations.gpt_recomputed(*block, *more)
+        if setup.tensor > 1:
+            kept, again = _divided(setup, kept, again)
         buffers = 0
-        tied = 2 * setup.vocab_size * shape["width"] * traffic.TRAVELS[recipe][0]
+        words = states.share(setup.vocab_size, setup.tensor)
+        tied = 2 * words * shape["width"] * traffic.TRAVELS[recipe][0]
     else:
         width = shapes.RESNET[setup.model]
         convolutions = tensors.resnet_convolutions(width)
@@ -154,15 +179,28 @@ def _computing(setup: Setup, everything: list[tuple[str, tuple[int, ...]]]) -> l
     ]
 
 
+def _divided(setup: Setup, kept: int, again: int) -> tuple[int, int]:
+    """Activations of a GPT whose blocks are divided along a tensor axis; masks are whole."""
+    shape, sbh = shapes.GPT[setup.model], setup.sequence * setup.micro_batch
+    size = setup.sequence, setup.micro_batch, shape["width"], shape["heads"], setup.recipe
+    masks = 2 * sbh * shape["width"] * setup.dropout
+    whole = activations.gpt_block(*size, setup.attention, setup.dropout)
+    own = int(tensor_parallel.block_activations(*size, setup.tensor)) + masks
+    if setup.checkpointing == "full":
+        return kept, own
+    return kept - shape["layers"] * (whole - own), again
+
+
 def _moving(setup: Setup, parameters: int) -> list[Row]:
     """Rows that exist only for communication: buckets, gathered weights, unreduced gradients."""
-    recipe, ranks = setup.recipe, setup.ranks
+    recipe, ranks = setup.recipe, setup.axes.data_size
     gradient = states.RECIPES[recipe][1]
     gathered = bucket = step = waiting = 0
-    if setup.gathers or setup.strategy == "fsdp":
-        several = (setup.shard_ranks or ranks) > 1
+    group = setup.data["shard_ranks"] or ranks
+    if setup.gathers or setup.strategy in ("fsdp", "tensor"):
+        several = setup.gathers or setup.strategy == "tensor" or group > 1
         gathered = several * (_root(setup) + 2 * _block(setup)) * traffic.TRAVELS[recipe][0]
-    if setup.strategy == "fsdp" and setup.accumulation > 1 and (setup.shard_ranks or ranks) > 1:
+    if setup.strategy == "fsdp" and setup.accumulation > 1 and group > 1:
         waiting = gradient * parameters
     if setup.strategy in states.STAGES and ranks > 1:
         bucket = (setup.bucket or min(parameters // 4, 500_000_000)) * gradient
@@ -181,18 +219,20 @@ def _block(setup: Setup) -> int:
     """Elements of the largest block, which is gathered by itself."""
     if setup.llama:
         return tensors.count(llama.block(setup.llama))
-    if setup.is_text:
-        return tensors.count(tensors.gpt_block(shapes.GPT[setup.model]["width"]))
-    return tensors.count([t for t in setup.tensors() if t[0].startswith("blocks.7.")])
+    first = "h.0." if setup.is_text else "blocks.7."
+    return tensors.count([t for t in setup.part() if t[0].startswith(first)])
 
 
 def _root(setup: Setup) -> int:
     """Elements outside all blocks: embeddings and the last norm, or stem and head."""
-    return tensors.count([t for t in setup.tensors() if not t[0].startswith(("h.", "blocks."))])
+    return tensors.count([t for t in setup.part() if not t[0].startswith(("h.", "blocks."))])
 
 
 def _flop(setup: Setup) -> tuple[int, int]:
-    """FLOP of one rank's step: those of the model, and those with recomputation."""
+    """FLOP of one rank's step: those of the model, and those with recomputation.
+
+    All that is counted is matrix products, of which each tensor rank has its part.
+    """
     samples = setup.micro_batch * setup.accumulation
     if not setup.is_text:
         width = shapes.RESNET[setup.model]
@@ -206,4 +246,5 @@ def _flop(setup: Setup) -> tuple[int, int]:
     size = shape["layers"], shape["width"], setup.vocab_size
     kind = setup.checkpointing
     kind = "linear" if kind == "selective" and setup.gathers else kind
-    return flops.gpt_step(samples * sequence, sequence, *size, kind)
+    model, hardware = flops.gpt_step(samples * sequence, sequence, *size, kind)
+    return model // setup.tensor, hardware // setup.tensor

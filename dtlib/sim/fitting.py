@@ -96,8 +96,11 @@ def _sharded(setup: Setup, more: str = "") -> Iterator[tuple[str, Setup]]:
 
     `more` are the flags of earlier changes.
     """
+    if setup.tensor > 1:  # without that axis, the ranks would share out the batch in another way
+        return
     ladder = LADDER if setup.ranks > 1 else LADDER[-2:]
     begin = ladder.index(setup.strategy) + 1 if setup.strategy in ladder else 0
     for name in ladder[begin:]:
         plain: dict[str, Any] = {"zero_stage": None, "shard_ranks": None, "cpu_offload": False}
+        plain["mesh"] = None
         yield f"--strategy {name}{more}", dataclasses.replace(setup, strategy=name, **plain)

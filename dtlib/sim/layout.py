@@ -59,13 +59,13 @@ def over_tensor(shape, mesh, step, stage):
         whole = stage_parameters(shape, mesh, stage)[1]
         rows.append(partial_gradients(whole, ranks, TRAVELS[step["recipe"]][1]))
     if last:
-        rows += loss(long * sequences, ranks, max(element(step), 4), many)
+        rows += loss(long * sequences, ranks, element(step), many)
     return rows
 
 
 def element(step):
-    """Bytes of an element of activations."""
-    return STREAM[step["recipe"]][0]
+    """Bytes of an element of what a block's matrices take and give, keys and values among them."""
+    return STREAM[step["recipe"]][1]
 
 
 def over_context(shape, mesh, step):
@@ -106,10 +106,8 @@ def over_pipeline(shape, mesh, step, stage):
     each = long * sequences * width
     if step["sequence_parallel"]:
         each //= mesh["tensor"]
-    times = messages(stage, ranks, many, step["chunks"])
-    rows = [
-        collective("send", "activations and their gradients", each, ranks, element(step), times)
-    ]
+    times, stream = messages(stage, ranks, many, step["chunks"]), STREAM[step["recipe"]][0]
+    rows = [collective("send", "activations and their gradients", each, ranks, stream, times)]
     if ranks > 1 and stage in (0, ranks - 1):
         words = share(shape["vocab_size"], mesh["tensor"]) * width
         tied = "gradient of the tied embedding"

@@ -105,9 +105,11 @@ def communication(
     Parameters
     ----------
     parameters, ranks, strategy, precision, optimizer, zero_stage, shard_ranks, kept
-        As in `model_states`. With kept "framework" stages 1 and 2 all-reduce, as DeepSpeed does by
-        default, and send gradients to the host in fp32; with "paper" they reduce-scatter, and send
-        them there in the precision of the weights.
+        As in `model_states`: on a mesh with a tensor axis a rank's part of the parameters, and the
+        ranks along the other axes; `tensor_parallel.traffic` has what is sent along it. With kept
+        "framework" stages 1 and 2 all-reduce, as DeepSpeed does by default, and send gradients to
+        the host in fp32; with "paper" they reduce-scatter, and send them there in the precision of
+        the weights.
     accumulation
         Micro-batches per rank and step.
     compress_gradients
@@ -129,7 +131,7 @@ def communication(
     (weight, gradient), times = traffic.TRAVELS[recipe], accumulation
     stage = zero_stage or states.STAGES.get(strategy)
     rows: list[dict] = []
-    if strategy in ("ddp", "accelerate", "lightning"):
+    if strategy in ("ddp", "accelerate", "lightning", "tensor"):
         rows = traffic.data_parallel(parameters, ranks, 2 if compress_gradients else gradient)
     elif strategy == "fsdp":
         group = shard_ranks or ranks

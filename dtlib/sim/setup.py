@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from typing import Any
 
-from dtlib.config.mesh import Mesh
+from dtlib.config.mesh import Mesh, arranged
 from dtlib.config.values import HF
 from dtlib.errors import BadInput, refuse_unknown
-from dtlib.sim import activations, llama, shapes, states, tensors
+from dtlib.sim import activations, llama, shapes, states, tensor_parallel, tensors
 from dtlib.sim.memory import PRECISIONS
 
 MOST = 10**6  # ranks, samples of a micro-batch …: more than exist; `fitting` tries all below
 LOSSES = ("whole", "auto")
+AXES = {
+    "fsdp": ("data", "replicate", "tensor"), "tensor": ("data", "tensor"),
+    "pipeline": ("data", "pipeline"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,9 +33,9 @@ class Setup:
     strategy
         how the work is distributed over ranks
     ranks
-        N, number of processes (default: 2; 1 for single)
+        N, number of processes (default: those of mesh, otherwise 2; 1 for single)
     mesh : AXIS=N,…
-        how the ranks are arranged, as under dtlib train --mesh (default: all along one axis)
+        how the ranks are arranged, for fsdp, tensor and pipeline, as in data=2,tensor=2
     pipeline_schedule
         order in which a pipeline's stages compute: gpipe, 1f1b or interleaved
     micro_batch
@@ -113,8 +118,7 @@ class Setup:
         if self.sequence > context:
             wrong = f"exceeds the context of {self.model}, which is {context} tokens"
             raise BadInput(f"max_length {self.sequence} {wrong}; use at most {context}.")
-        if self.mesh is not None:
-            Mesh.of(self.mesh).refuse_ranks(self.ranks)
+        self._refuse_mesh()
         if self.strategy == "pipeline":
             self._refuse_for_stages()
         if self.cpu_offload and self.strategy != "fsdp":
@@ -124,6 +128,47 @@ class Setup:
             value, name = getattr(self, field.name), field.name
             if not self.is_text and name in text_only and value != field.default:
                 raise BadInput(f"{name} {value} belongs to a GPT; {self.model} is a ResNet.")
+
+    def _refuse_mesh(self) -> None:
+        """Refuse a mesh that the strategy does not have, or whose formulas do not exist."""
+        for axis, size in self.axes.sizes.items() if self.mesh else ():
+            if size > 1 and axis not in AXES.get(self.strategy, ("data",)):
+                raise BadInput(
+                    f"sim predicts no axis {axis} of strategy {self.strategy}, and it is {size} in"
+                    f" the mesh {self.axes}."
+                )
+        if self.tensor == 1:
+            return
+        if self.model not in shapes.GPT:
+            raise BadInput(f"a tensor axis divides dtlib's own GPT, not {self.model}.")
+        heads = self._gpt()["heads"]
+        if heads % self.tensor:
+            raise BadInput(
+                f"model {self.model} has {heads} heads, which {self.tensor} tensor ranks cannot"
+                " share equally."
+            )
+        for name, only in (("checkpointing", "selective"), ("attention", "materialised")):
+            if getattr(self, name) == only:
+                raise BadInput(f"{name} {only} is not counted along a tensor axis.")
+
+    @property
+    def axes(self) -> Mesh:
+        """How the ranks are arranged."""
+        settings = {name: getattr(self, name) for name in ("mesh", "shard_ranks", "strategy")}
+        return arranged(settings, self.ranks)
+
+    @property
+    def tensor(self) -> int:
+        """Ranks that share each matrix."""
+        return self.axes.tensor
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Ranks that hold or shard one part of the matrices, and the size of their shard groups."""
+        if self.mesh is None:
+            return {"ranks": self.axes.data_size, "shard_ranks": self.shard_ranks}
+        copies = self.axes.replicate > 1
+        return {"ranks": self.axes.data_size, "shard_ranks": self.axes.data if copies else None}
 
     @property
     def is_text(self) -> bool:
@@ -170,7 +215,7 @@ class Setup:
     def is_chunked(self) -> bool:
         """Whether the logits are never stored whole."""
         size = self.micro_batch * self.sequence, self.vocab_size, self.precision
-        return self.loss == "auto" and activations.is_chunked(*size)
+        return self.loss == "auto" and self.tensor == 1 and activations.is_chunked(*size)
 
     def loss_bytes(self) -> tuple[int, int]:
         """Bytes that the loss keeps from forward to backward, and its peak."""
@@ -178,7 +223,8 @@ class Setup:
         if self.is_chunked:
             width = self._gpt()["width"]
             return activations.chunked_loss(positions, classes, width, self.recipe)
-        return activations.logits(positions, classes if self.is_text else 10, self.recipe)
+        own = states.share(classes, self.tensor)
+        return activations.logits(positions, own if self.is_text else 10, self.recipe)
 
     @property
     def gathers(self) -> bool:
@@ -194,6 +240,10 @@ class Setup:
     def recipe(self) -> str:
         """Key of `states.RECIPES`."""
         return states.recipe(self.strategy, self.precision)
+
+    def part(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and sizes of a rank's part of the parameters; without a tensor axis all of them."""
+        return tensor_parallel.part(self.tensors(), self.tensor)
 
     def tensors(self) -> list[tuple[str, tuple[int, ...]]]:
         """Names and sizes of the model's parameters."""

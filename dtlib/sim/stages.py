@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dtlib.config import pipelines
-from dtlib.config.mesh import Mesh
 from dtlib.errors import BadInput
 from dtlib.sim import activations, flops, shapes, tensors, traffic
 from dtlib.sim.setup import Setup
@@ -105,7 +104,7 @@ def place(model: str, ranks: int, schedule: str, micro_batches: int, rank: int =
 
 def places(setup: Setup) -> list[Place]:
     """Return the places of all ranks of the pipeline; raises `BadInput` like `place`."""
-    ranks = Mesh.of(setup.mesh).pipeline if setup.mesh else setup.ranks
+    ranks = setup.axes.pipeline
     size = setup.model, ranks, setup.pipeline_schedule, setup.accumulation
     return [place(*size, rank) for rank in range(ranks)]
 

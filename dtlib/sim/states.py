@@ -21,6 +21,7 @@ DIVIDED = {
     "single": "", "ddp": "", "accelerate": "", "lightning": "", "zero1": "o", "zero2": "go",
     "zero3": "wgo", "offload": "go", "infinity": "wgo", "fsdp": "wgo",
     "pipeline": "",
+    "tensor": "",  # of its part of the matrices, which `tensor_parallel` counts
 }  # fmt: skip
 ALIASES = {"dp": "ddp"}
 # The strategies that DeepSpeed runs, and their default stages of ZeRO.
@@ -36,7 +37,7 @@ def recipe(strategy, precision):
         return "fp32"
     if precision not in ("bf16", "fp16"):
         return precision
-    if strategy == "fsdp":
+    if strategy in ("fsdp", "tensor"):
         return "policy"
     return "mixed" if strategy in STAGES else "autocast"
 

@@ -36,8 +36,28 @@ def cut_and_whole(shapes, ranks):
     return cut, whole
 
 
-def traffic(sequence, batch, layers, width, context, ranks, size, sequence_parallel=False):
-    """Collectives of a step with one micro-batch, in the rows of `dtlib.sim.traffic`.
+def part(shapes, ranks, rank=0):
+    """Sizes of a rank's part of each of `shapes`, pairs `(name, sizes)`, as DTensor cuts them.
+
+    The matrices that follow a sum are cut along their inputs, all others along their outputs, and
+    the words into ⌈V/N⌉, so the last rank may have fewer.
+    """
+    found = []
+    for name, sizes in shapes:
+        if ".".join(name.split(".")[-2:]) in CUT:
+            along = 1 if name.endswith("c_proj.weight") else 0
+            chunk = share(sizes[along], ranks)
+            own = list(sizes)  # MicroPython, which runs this in a page, knows no (*sizes, …)
+            own[along] = max(0, min(chunk, sizes[along] - rank * chunk))
+            sizes = tuple(own)
+        found.append((name, sizes))
+    return found
+
+
+def traffic(
+    sequence, batch, layers, width, context, ranks, size, sequence_parallel=False, micro_batches=1
+):
+    """Collectives of a step, in the rows of `dtlib.sim.traffic`.
 
     f and g stand twice in each block, g once more at the embedding and f at the output layer: that
     makes 4L + 2 all-reduces of s·b·h elements. Sequence parallelism makes a reduce-scatter and an
@@ -47,14 +67,14 @@ def traffic(sequence, batch, layers, width, context, ranks, size, sequence_paral
     Parameters
     ----------
     size
-        Bytes of an element of activations and gradients.
+        Bytes of an element of activations and gradients; the loss is computed in at least fp32.
     """
-    size_of = sequence, batch, width
-    rows = edges(*size_of, 4 * layers + 2, ranks, size, sequence_parallel)
+    times = (4 * layers + 2) * micro_batches
+    rows = edges(sequence, batch, width, times, ranks, size, sequence_parallel)
     if sequence_parallel:
         _, whole = parameters(layers, width, context, ranks, ranks)
         rows.append(partial_gradients(whole, ranks, size))
-    return rows + loss(sequence * batch, ranks, size)
+    return rows + loss(sequence * batch, ranks, size, micro_batches)
 
 
 def edges(sequence, batch, width, times, ranks, size, sequence_parallel=False):
@@ -70,10 +90,11 @@ def partial_gradients(whole, ranks, size):
 
 
 def loss(positions, ranks, size, times=1):
-    """What the loss over a cut vocabulary sends: rows as in `traffic`."""
+    """What the loss over a cut vocabulary sends, in at least fp32: rows as in `traffic`."""
+    wide = max(size, 4)
     return [
-        collective("all_reduce", "the loss: largest logit", positions, ranks, size, times),
-        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size, times),
+        collective("all_reduce", "the loss: largest logit", positions, ranks, wide, times),
+        collective("all_reduce", "the loss: sums", 2 * positions, ranks, wide, times),
     ]
 
 

@@ -56,37 +56,14 @@ class Pipeline(Strategy):
 
     @classmethod
     def check(cls, config: RunConfig, world_size: int) -> None:
+        refuse_what_has_no_stages(config)  # before any option: no option makes it run
         super().check(config, world_size)
         refuse_mps(config)
-        model = config.model or ""
-        if config.task != "text" or model.startswith("hf:"):
-            what = f"model {model}" if config.task == "text" else f"task {config.task}"
-            raise BadInput(
-                f"strategy pipeline cuts dtlib's own GPT into stages of layers, not {what}; use"
-                f" strategy {instead('ddp', config)}."
-            )
-        if config.precision == "fp16":
-            raise BadInput(
-                "strategy pipeline has no loss scaling that all stages share, and precision is"
-                f" fp16; use {bf16_instead(config)}."
-            )
-        for key, off in (("activation_checkpointing", "none"), ("compile", False)):
-            if getattr(config, key) != off:
-                raise BadInput(
-                    f"{key} does not go with strategy pipeline, whose schedule takes a stage's"
-                    f" backward apart; leave it out, or use strategy {instead('ddp', config)}."
-                )
-        if config.micro_batch == "auto":
-            raise BadInput(
-                "micro_batch auto is tried on one rank's whole model, and a stage of a pipeline is"
-                " a part of it; give --micro-batch a number."
-            )
-
         ranks = arranged(vars(config), world_size).pipeline
-        if ranks < 2:
+        if ranks == 1 < world_size:
             raise BadInput(
-                "strategy pipeline divides layers among at least 2 ranks along the mesh's axis"
-                f" pipeline, and there is {ranks}; give --mesh pipeline=2, or use strategy"
+                "strategy pipeline divides layers among the ranks along the mesh's axis pipeline,"
+                f" and the mesh {config.mesh} has 1; give it pipeline=2, or use strategy"
                 f" {instead('ddp', config)}."
             )
         if shape := shapes.GPT.get(config.resolved("cpu").model or ""):  # else the task refuses it
@@ -199,7 +176,8 @@ class Pipeline(Strategy):
         answers = {name for name in self.shapes["model"] if self._holder(name) == self.rank}
         own = [p.grad for name, p in named if name in answers and p.grad is not None]
         square = torch.nn.utils.get_total_norm(own).square()
-        dist.all_reduce(square, group=self.pipeline)
+        if self.pipeline is not None:
+            dist.all_reduce(square, group=self.pipeline)
         norm = square.sqrt()
         torch.nn.utils.clip_grads_with_norm_(self.module.parameters(), largest, norm)
         return norm
@@ -262,6 +240,36 @@ class Pipeline(Strategy):
 
     def close(self) -> None:
         self.schedule = None  # with the buffers of its messages; it refers to itself
+
+
+def refuse_what_has_no_stages(config: RunConfig) -> None:
+    """Refuse models, precisions and ways to compute that a schedule of stages cannot take.
+
+    Raises `BadInput`.
+    """
+    model = config.model or ""
+    if config.task != "text" or model.startswith("hf:"):
+        what = f"model {model}" if config.task == "text" else f"task {config.task}"
+        raise BadInput(
+            f"strategy pipeline cuts dtlib's own GPT into stages of layers, not {what}; use"
+            f" strategy {instead('ddp', config)}."
+        )
+    if config.precision == "fp16":
+        raise BadInput(
+            "strategy pipeline has no loss scaling that all stages share, and precision is"
+            f" fp16; use {bf16_instead(config)}."
+        )
+    for key, off in (("activation_checkpointing", "none"), ("compile", False)):
+        if getattr(config, key) != off:
+            raise BadInput(
+                f"{key} does not go with strategy pipeline, whose schedule takes a stage's"
+                f" backward apart; leave it out, or use strategy {instead('ddp', config)}."
+            )
+    if config.micro_batch == "auto":
+        raise BadInput(
+            "micro_batch auto is tried on one rank's whole model, and a stage of a pipeline is"
+            " a part of it; give --micro-batch a number."
+        )
 
 
 STRATEGIES = {"pipeline": Pipeline}

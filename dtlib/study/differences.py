@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtlib.config.values import HF
-from dtlib.sim import memory, shapes, states
-from dtlib.sim.estimate import estimate
+from dtlib.sim import activations, memory, shapes, states
+from dtlib.sim.estimate import along_tensor, estimate
 from dtlib.study import pipeline, shards
 from dtlib.study.facts import Facts
 from dtlib.study.lines import COUNT, Difference, Line
@@ -42,7 +42,7 @@ def _held(facts: Facts) -> Iterator[Line]:
         settings["zero_stage"] = facts.stage
     if facts.strategy == "fsdp":
         settings["shard_ranks"] = facts.shard_ranks
-    asked = (facts.parameters, facts.ranks, facts.strategy, facts.precision)
+    asked = (facts.part, facts.data_ranks, facts.strategy, facts.precision)
     paper = memory.model_states(*asked, kept="paper", **settings)
     real = memory.model_states(*asked, kept="framework", **settings)
     for kind in states_of(facts):
@@ -61,7 +61,7 @@ def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Differen
     """Name what a framework holds of one kind of state in addition to the formula."""
     weight, gradient, _, moment = facts.recipe
     shard, cut = shards.shard(facts)
-    even = states.share(facts.parameters, facts.shard_ranks or facts.ranks)
+    even = states.share(facts.part, facts.shards)
     if kind == "fp32_copy" and real > paper:
         yield Difference(real - paper, "fp32 copy: DeepSpeed updates a copy of the rank's shard")
     if kind == "gradients" and real > paper:
@@ -84,7 +84,7 @@ def _beside(facts: Facts, kind: str, paper: int, real: int) -> Iterator[Differen
 
 def _sharded(facts: Facts) -> tuple[str, ...]:
     """Return the kinds of state of which a rank holds only its shard."""
-    if facts.stage == 3 or facts.strategy == "fsdp":
+    if facts.stage == 3 or facts.strategy in ("fsdp", "tensor"):
         return memory.States._fields
     return {1: ("optimizer", "fp32_copy"), 2: ("gradients", "optimizer", "fp32_copy")}.get(
         facts.stage, ()
@@ -99,8 +99,7 @@ def _padding(facts: Facts) -> Iterator[Difference]:
         beyond = shards.padded(facts) - facts.parameters
         yield Difference(beyond * facts.recipe[0], "padding of flat groups")
     if facts.strategy == "fsdp":
-        group = facts.shard_ranks or facts.ranks
-        rest = shards.padded(facts) // group - shards.shard(facts)[0]
+        rest = shards.padded(facts) // facts.mesh.data - shards.shard(facts)[0]
         both = facts.recipe[0] + facts.recipe[1]
         yield Difference(rest * both, "padding of shards with fewer rows, weights and gradients")
 
@@ -130,17 +129,23 @@ def _saved_too(facts: Facts, recipe: str, copies: int, labels: bool) -> Iterator
             # the mean and deviation are 2 bytes smaller, for each position of each layer norm
             less = 2 * 2 * positions * (2 * shape["layers"] + 1)
             yield Difference(-less, "statistics of layer norms, in 16 bits on a CPU")
+        if facts.mesh.tensor > 1:
+            words = facts.own[0][1][0] - states.share(facts.tensors[0][1][0], facts.mesh.tensor)
+            size = words * positions * max(activations.STREAM[recipe][1], 4)
+            yield Difference(size, "logits of a rank with fewer words")
     yield Difference(8 * positions * labels, "labels, which the loss looks up")
     yield Difference(12, "scalars of the loss: its count and its scale")
 
 
 def _sent(facts: Facts) -> Iterator[Line]:
     rows = memory.communication(
-        facts.parameters, facts.ranks, facts.strategy, facts.accumulation, facts.precision,
+        facts.part, facts.data_ranks, facts.strategy, facts.accumulation, facts.precision,
         optimizer=facts.optimizer, shard_ranks=facts.shard_ranks,
         zero_stage=facts.stage if facts.strategy == "offload" else None,
         compress_gradients=bool(facts.compress_gradients), kept="paper",
     )  # fmt: skip
+    if setup := facts.setup():
+        rows += [memory.Traffic(**row) for row in along_tensor(setup)]
     paper = {name: row.payload for name, row in memory.by_collective(rows).items()}
     for name in COLLECTIVES:
         tally = facts.page.collectives.get(name)
@@ -159,8 +164,8 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
             size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
             why = "norms of the gradients, one for each sub-group"
             yield Difference(size * shards.sub_groups(facts), why)
-        if facts.strategy == "fsdp" and facts.clip:
-            yield Difference(4, "clip: the square of the norm")
+        if facts.strategy in ("fsdp", "tensor") and facts.clip:
+            yield Difference(4 + 4 * (facts.mesh.tensor > 1), "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
         sent = facts.parameters * weight * (times if facts.stage == 2 else 1)
         why = "DeepSpeed all-reduces by default where the paper reduce-scatters"
@@ -168,7 +173,7 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
     if facts.ranks == 1:
         yield from _alone(facts, name)
         return
-    extra = (shards.padded(facts) - facts.parameters) * weight
+    extra = (shards.padded(facts) - facts.part) * weight
     if name == "all_gather" and facts.stage in (1, 2):
         yield Difference(extra, shards.shard(facts)[1])
     if name == "all_gather" and (facts.stage == 3 or facts.strategy == "fsdp"):
@@ -178,7 +183,8 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
         root = shards.padded(facts, root=True) - shards.padded(facts, root=True, ranks=1)
         yield Difference(2 * extra * times - root * weight * times, shards.shard(facts)[1])
     if name == "reduce_scatter" and (facts.stage == 3 or facts.strategy == "fsdp"):
-        yield Difference(extra * times, shards.shard(facts)[1])
+        reductions = times if facts.stage == 3 else 1  # dtlib lets FSDP reduce once a step
+        yield Difference(extra * reductions, shards.shard(facts)[1])
 
 
 def _alone(facts: Facts, name: str) -> Iterator[Difference]:

@@ -62,7 +62,9 @@ def draw(place: Path) -> tuple[str, list[Path]]:
 def _strategies(path: Path) -> tuple[str, list[Path]]:
     found = rows.read(path)
     done = [row for row in found if row["status"] == "done"]
-    names = [f"{row['strategy']}-{row['world_size']}" for row in done]
+    names = [
+        strategies.name_of(row["strategy"], row["world_size"], row.get("mesh")) for row in done
+    ]
     judged = [*_targets(done, targets.of_shares), *missing_runs(path, names, [])]
     picture = path.with_suffix(".png")
     return reading.save_figure(found, picture, judged), [picture]

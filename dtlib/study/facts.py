@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from dtlib.config.mesh import Mesh, arranged
 from dtlib.config.values import HF
 from dtlib.measure.ledger import Page
-from dtlib.sim import shapes, states, tensors
+from dtlib.sim import shapes, states, tensor_parallel, tensors
 from dtlib.sim.estimate import Setup
 from dtlib.training.record import Run
 
@@ -59,6 +61,43 @@ class Facts:
         """DeepSpeed's own configuration of ZeRO."""
         return self.framework["deepspeed"]["zero_optimization"]
 
+    @functools.cached_property
+    def mesh(self) -> Mesh:
+        """How the ranks were arranged; a run of before there were meshes had none."""
+        return arranged({"mesh": None, "shard_ranks": None, **self.config}, self.ranks)
+
+    @property
+    def place(self) -> dict[str, int]:
+        """This rank's coordinates on the mesh."""
+        return self.mesh.coordinates(self.page.rank)
+
+    @property
+    def data_ranks(self) -> int:
+        """N without the tensor axis: the ranks that hold or shard the same parts."""
+        return self.mesh.data_size
+
+    @property
+    def shard_ranks(self) -> int | None:
+        """Ranks of a shard group of fsdp; a strategy without one has None."""
+        return self.mesh.data if self.strategy == "fsdp" else None
+
+    @property
+    def shards(self) -> int:
+        """Ranks among which what is sharded is divided."""
+        return {"fsdp": self.mesh.data, "tensor": 1}.get(self.strategy, self.ranks)
+
+    @property
+    def part(self) -> int:
+        """Elements of the largest part that a tensor rank holds; Ψ without that axis."""
+        if self.mesh.tensor == 1:
+            return self.parameters
+        return tensors.count(tensor_parallel.part(self.tensors, self.mesh.tensor))
+
+    @property
+    def own(self) -> list[tuple[str, Sizes]]:
+        """Sizes of the part of each tensor that this rank holds, before it is sharded."""
+        return tensor_parallel.part(self.tensors, self.mesh.tensor, self.place["tensor"])
+
     @property
     def recipe(self) -> tuple[int, int, int, int]:
         """Bytes of a weight, a gradient, its fp32 copy and a moment."""
@@ -75,12 +114,12 @@ class Facts:
         if not self.tensors:
             return None
         text = self.task == "text"
-        same = ("model", "ranks", "micro_batch", "accumulation", "precision", "optimizer",
+        same = ("model", "ranks", "mesh", "micro_batch", "accumulation", "precision", "optimizer",
                 "max_length", "norm")  # fmt: skip
-        stages = ("mesh", "pipeline_schedule") if self.strategy == "pipeline" else ()
+        stages = ("pipeline_schedule",) if self.strategy == "pipeline" else ()
+        settings: dict[str, Any] = {name: self.config.get(name) for name in (*same, *stages)}
         return Setup(
-            **{name: getattr(self, name) for name in stages},
-            **{name: getattr(self, name) for name in same},
+            **settings,
             strategy=states.ALIASES.get(self.strategy, self.strategy),
             vocab_size=self.tensors[0][1][0] if text else shapes.GPT2_VOCABULARY,
             dropout=text and self.dropout > 0,

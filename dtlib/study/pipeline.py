@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtlib.config.mesh import Mesh
 from dtlib.sim import activations, memory, stages, tensors, traffic
 from dtlib.sim.setup import Setup
 from dtlib.study.facts import Facts
@@ -20,8 +19,7 @@ def compare(facts: Facts) -> list[Line]:
     """
     setup = facts.setup()
     assert setup is not None  # a GPT, as the strategy takes no other model
-    mesh = Mesh.of(facts.mesh) if facts.mesh else Mesh(pipeline=facts.ranks)
-    where = stages.places(setup)[mesh.coordinates(facts.page.rank)["pipeline"]]
+    where = stages.places(setup)[facts.place["pipeline"]]
     parameters = tensors.count(stages.held(facts.tensors, where))
     held = memory.model_states(
         parameters, 1, "single", facts.precision, optimizer=facts.optimizer

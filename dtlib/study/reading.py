@@ -37,11 +37,16 @@ def table(rows: Sequence[Row]) -> str:
     ]
     found += without_formula(rows)
     found += [
-        f"{row['strategy']} on {row['world_size']}: {row['status']}: {row['because']}"
+        f"{named(row)} on {row['world_size']}: {row['status']}: {row['because']}"
         for row in rows
         if row["status"] != "done"
     ]
     return "\n".join(found)
+
+
+def named(row: Row) -> str:
+    """Return the strategy of a row, with its mesh if it was given one."""
+    return " ".join(filter(None, [row["strategy"], row.get("mesh")]))
 
 
 def without_formula(rows: Sequence[Row]) -> list[str]:
@@ -63,7 +68,7 @@ def _line(row: Row) -> list[str]:
     difference, seconds = row["loss_minus_single"], row["step_time_s"]
     sent = sum(row[f"{name}_payload_bytes"] or 0 for name in COLLECTIVES)
     return [
-        row["strategy"],
+        named(row),
         str(row["world_size"]),
         f"{row['loss']:.6f}",
         "" if difference is None else f"{difference:+.1e}",
@@ -81,7 +86,7 @@ def comparison(rows: Sequence[Row], rank: int = 0) -> str:
     for row in rows:
         if row["rank"] != rank or not (row["predicted_bytes"] or row["measured_bytes"]):
             continue
-        place = (row["strategy"], row["world_size"], row["what"])
+        place = (named(row), row["world_size"], row["what"])
         again, numbers = place == before, (row["predicted_bytes"], row["measured_bytes"])
         before = place
         lines.append([
@@ -109,7 +114,7 @@ def figure(rows: Sequence[Row]) -> Figure:
             outline: Any = {"fill": False, "edgecolor": "black", "linewidth": 0.8}
             axes.barh(place, formula / 1e6, left=predicted / 1e6, height=0.8, **outline)
             measured, predicted = measured + size, predicted + formula
-    names = [f"{row['strategy']}, {row['world_size']}" for row in done]
+    names = [f"{named(row)}, {row['world_size']}" for row in done]
     axes.set_yticks(range(len(done)), names)
     axes.set_ylim(len(done) - 0.4, -0.6)
     axes.set_xlabel("MB held by rank 0 (1 MB = 10⁶ bytes); outlines: predicted")
@@ -128,7 +133,7 @@ def alt_text(rows: Sequence[Row]) -> str:
     for row in rows:
         if row["status"] == "done":
             sizes = [f"{_spaced(kind)} {_megabytes(row[f'{kind}_bytes'])}" for kind in HELD]
-            parts.append(f"{row['strategy']} on {row['world_size']}: {', '.join(sizes)}")
+            parts.append(f"{named(row)} on {row['world_size']}: {', '.join(sizes)}")
     return "Bars of MB held by rank 0, measured. " + "; ".join(parts) + "."
 
 

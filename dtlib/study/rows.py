@@ -17,7 +17,7 @@ HELD = ("parameters", "gradients", "optimizer", "fp32_copy", "activations")
 """The kinds in a table of bytes, each measured at the moment that the formula describes."""
 
 LEDGER = (
-    "status", "because", "loss_minus_single",
+    "mesh", "status", "because", "loss_minus_single",
     *(f"{kind}_bytes" for kind in KINDS), "gradients_most_bytes",
     *(f"predicted_{kind}_bytes" for kind in HELD),
     *(f"{name}_{what}" for name in COLLECTIVES for what in ("calls", "payload_bytes")),
@@ -27,7 +27,7 @@ LEDGER = (
 """Columns that a study has in addition to `record.COLUMNS`; all bytes are rank 0's."""
 
 DIFFERENCES = (
-    "strategy", "world_size", "rank", "what", "predicted_bytes", "measured_bytes",
+    "strategy", "world_size", "mesh", "rank", "what", "predicted_bytes", "measured_bytes",
     "difference_bytes", "because",
 )  # fmt: skip
 UNEXPLAINED = "unexplained"
@@ -42,9 +42,10 @@ def tidy(outcomes: Iterable[Outcome], kind: str) -> list[dict[str, Any]]:
         row = dict.fromkeys([*COLUMNS, *LEDGER])
         config = outcome.planned.config
         row |= {"strategy": config.strategy, "world_size": config.ranks, "task": config.task}
+        row["mesh"] = config.mesh
         row |= {"study": kind, "status": outcome.status, "because": outcome.because or None}
         if outcome.run is not None:
-            row |= {**outcome.run.row(), "study": kind}
+            row |= {**outcome.run.row(), "study": kind, "mesh": config.mesh}
             if single:
                 row["loss_minus_single"] = outcome.run.loss - single[0]
             row |= _measured(Facts.of(outcome.run))
@@ -89,6 +90,7 @@ def differences(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
             facts = Facts.of(outcome.run, rank)  # type: ignore[arg-type]
             for line in compare(facts):
                 own = {"strategy": facts.strategy, "world_size": facts.ranks, "rank": rank}
+                own["mesh"] = outcome.planned.config.mesh
                 rows += [{**own, **row} for row in _named(line)]
     return rows
 
@@ -103,5 +105,6 @@ def _named(line: Line) -> list[dict[str, Any]]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read the table of a study of strategies; see `tables.read`."""
-    return tables.read(path, ("strategy", "world_size", *LEDGER))
+    """Read the table of a study of strategies; see `tables.read`. Older ones have no mesh."""
+    needed = [name for name in LEDGER if name != "mesh"]
+    return tables.read(path, ("strategy", "world_size", *needed))

@@ -42,7 +42,8 @@ def study_strategies(
     """
     planned = list(strategies.plans(settings, ranks, wanted))
     refuse_without_effect(vars(planned[0].config), settings)
-    _refuse_all([one.config for one in planned if not family.finished(out, [one.name])])
+    done = family.finished(out, [one.name for one in planned])
+    _refuse_all([one.config for one in planned if one.name not in done], begun=bool(done))
     writable_folder(out)
     family.open_folder(out, strategies.KIND, settings, [one.name for one in planned])
     outcomes = _carried_out(out, planned, lambda run: f"loss {run.loss:.6f}")
@@ -98,8 +99,11 @@ def refuse_first(configs: Sequence[RunConfig], settings: Mapping[str, Any]) -> N
     start.check_data(plans.items())
 
 
-def _refuse_all(configs: Sequence[RunConfig]) -> None:
-    """Refuse, before anything starts, runs if none of them can start or their data are missing."""
+def _refuse_all(configs: Sequence[RunConfig], begun: bool) -> None:
+    """Refuse, before anything starts, runs if none of them can start or their data are missing.
+
+    Where a study has `begun`, some could: those that are left may be what this machine never does.
+    """
     plans: dict[RunConfig, BatchPlan] = {}
     refusals: list[DtlibError] = []
     for config in configs:
@@ -107,7 +111,7 @@ def _refuse_all(configs: Sequence[RunConfig]) -> None:
             plans[config], _ = start.check(config)
         except (BadInput, Unavailable) as error:
             refusals.append(error)
-    if refusals and len(refusals) == len(configs):
+    if refusals and len(refusals) == len(configs) and not begun:
         raise refusals[0]
     start.check_data(plans.items())
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
-from dtlib.sim import states
+from dtlib.sim import states, tensors
 from dtlib.study.facts import Facts, Sizes
 
 
 def shard(facts: Facts) -> tuple[int, str]:
     """Return the number of elements in a rank's shard, and how it is cut."""
     sizes = [prod(size) for _, size in facts.tensors]
+    if facts.strategy == "tensor":
+        return tensors.count(facts.own), "words: the last tensor rank has fewer"
     if facts.strategy == "fsdp":
-        group = facts.shard_ranks or facts.ranks
-        rank = facts.page.rank % group
-        held = sum(_rows(size, group, rank) for _, size in facts.tensors)
+        held = sum(_rows(size, facts.shards, facts.place["data"]) for _, size in facts.own)
         return held, "rows: each tensor is cut along its first dimension"
     if facts.stage == 3:
         padded = states.padded_each(sizes, facts.ranks) // facts.ranks
@@ -46,9 +46,9 @@ def padded(facts: Facts, root: bool = False, ranks: int | None = None) -> int:
 
     `ranks` is the size of FSDP's shard group (default: the run's).
     """
-    chosen = [(name, size) for name, size in facts.tensors if not root or in_root(name)]
+    chosen = [(name, size) for name, size in facts.own if not root or in_root(name)]
     if facts.strategy == "fsdp":
-        return states.padded_rows(chosen, ranks or facts.shard_ranks or facts.ranks)
+        return states.padded_rows(chosen, ranks or facts.shards)
     if facts.stage == 3:
         return states.padded_each([prod(size) for _, size in chosen], facts.ranks)
     if facts.stage:

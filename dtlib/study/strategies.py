@@ -12,6 +12,7 @@ from dtlib.sim import states
 from dtlib.study.family import Planned
 
 KIND = "strategies"
+SECOND = {"fsdp": "tensor", "tensor": "tensor"}  # a strategy, and its axis beside data on a mesh
 STEPS = 10
 """The ledger watches step 3, so seven steps are timed."""
 
@@ -47,6 +48,18 @@ def plans(
     """
     for name in names(wanted):
         for number in [1] if name == "single" else ranks:
-            own = {"strategy": name, "ranks": number, "ledger": True}
-            config = RunConfig.from_mapping({"steps": STEPS, **settings, **own})
-            yield Planned(f"{name}-{number}", config)
+            for mesh in meshes(name, number):
+                own = {"strategy": name, "ranks": number, "ledger": True, "mesh": mesh}
+                config = RunConfig.from_mapping({"steps": STEPS, **settings, **own})
+                yield Planned(name_of(name, number, mesh), config)
+
+
+def meshes(strategy: str, ranks: int) -> list[str | None]:
+    """Return the meshes on which a study runs a strategy: none, and one of two axes if it can."""
+    own = SECOND.get(strategy)
+    return [None] if own is None or ranks < 4 or ranks % 2 else [None, f"data={ranks // 2},{own}=2"]
+
+
+def name_of(strategy: str, ranks: int, mesh: str | None) -> str:
+    """Return a run's name, and its folder's: `fsdp-4`, or `fsdp-4-data=2-tensor=2`."""
+    return "-".join([strategy, str(ranks), *(mesh or "").split(",")]).rstrip("-")

@@ -13,7 +13,7 @@ from dtlib.training.record import COLUMNS, Run
 # Text that may look like a number: a strategy is called infinity, a commit may be 12e4.
 TEXT = (
     "study", "task", "model", "strategy", "precision", "throughput_unit", "commit", "host",
-    "device", "job_id", "measured_or_simulated", "status", "because",
+    "device", "job_id", "measured_or_simulated", "status", "because", "mesh",
 )  # fmt: skip
 
 REPEAT = "-repeat"

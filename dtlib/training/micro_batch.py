@@ -137,7 +137,7 @@ def _trials(
     """Yield local work first, so that a rank without room doesn't leave the others waiting."""
     config = strategy.config
     whole = states.DIVIDED.get(states.ALIASES.get(config.strategy, config.strategy)) in ("", "o")
-    if whole and not config.static_graph:
+    if whole and not config.static_graph and strategy.plan.mesh.tensor == 1:
         yield lambda: _alone(task, strategy, micro_batches[0])
 
     def steps() -> None:

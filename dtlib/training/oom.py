@@ -127,7 +127,7 @@ def setup_of(config: RunConfig, plan: BatchPlan, vocab_size: int | None = None) 
             dropout=text and config.dropout > 0, loss="auto",
             checkpointing=config.activation_checkpointing,
             zero_stage=config.zero_stage if config.strategy == "offload" else None,
-            shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
+            mesh=config.mesh, shard_ranks=config.shard_ranks, cpu_offload=config.cpu_offload,
         )  # fmt: skip
     return None
 

@@ -103,3 +103,10 @@ def test_pipelines_by_hand_and_torchs_have_the_same_losses():
     assert len(rows) == 8
     # Four AdamW steps in fp32: what is left is the rounding of a mean that is taken in two ways.
     assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 2e-6} == {}
+
+
+def test_tensor_parallelism_by_hand_and_dtensors_have_the_same_losses():
+    rows = rows_of("bench_tensor_parallel.py")
+    assert len(rows) == 4
+    # Four AdamW steps in fp32: what is left is the rounding of sums in another order.
+    assert {row["name"]: row["loss_gap"] for row in rows if row["loss_gap"] > 2e-6} == {}

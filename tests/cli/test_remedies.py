@@ -187,6 +187,7 @@ def remedies(sentence: str, settings: dict) -> list[dict]:
 STRATEGY = {
     "bucket_cap_mb": 1.0, "compress_gradients": "bf16", "static_graph": True, "zero_stage": 2,
     "deepspeed": "x.json", "nvme": "x", "shard_ranks": 1, "cpu_offload": True,
+    "pipeline_schedule": "gpipe",
 }  # fmt: skip
 
 

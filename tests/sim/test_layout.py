@@ -201,6 +201,15 @@ def test_recomputation_sends_its_forward_again():
     assert [payload for _, payload, _ in bytes_of(rows, "context")] == [1536, 1536, 3072, 1536]
 
 
+def test_autocast_sends_matrices_in_two_bytes_and_the_stream_in_four():
+    mixed, autocast = (sent(SMALL, TWOS, {**STEP, "recipe": r}, 1) for r in ("mixed", "autocast"))
+    assert bytes_of(autocast, "tensor") == bytes_of(mixed, "tensor")
+    assert bytes_of(autocast, "context") == bytes_of(mixed, "context")
+    double = [(name, 2 * payload, 2 * wire) for name, payload, wire in bytes_of(mixed, "pipeline")]
+    assert bytes_of(autocast, "pipeline") == double
+    assert bytes_of(autocast, "data")[0][1] == 2 * bytes_of(mixed, "data")[0][1]
+
+
 def test_sequence_parallelism_sends_halves():
     rows = sent(SMALL, TWOS, {**STEP, "sequence_parallel": True}, 0)
     halves = [(name, 4 * 9 * 384, 4 * 9 * 192) for name in ("all_gather", "reduce_scatter")]

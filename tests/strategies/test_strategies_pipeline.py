@@ -6,6 +6,7 @@
 from typing import Any
 
 import pytest
+import torch
 
 import dtlib
 from dtlib import launch
@@ -31,7 +32,7 @@ GIVEN = {"global_batch": 16, "accumulation": 4, "clip": 0.5}
     ({"micro_batch": "auto"}, "give --micro-batch a number"),
     ({"device": "mps"}, "does not run on mps"),
     ({"strategy": "ddp", "pipeline_schedule": "gpipe"}, "gpipe has no effect with strategy ddp"),
-    ({"mesh": "data=4"}, "at least 2 ranks along the mesh's axis pipeline, and there is 1; give"),
+    ({"mesh": "data=4"}, "the mesh data=4 has 1; give it pipeline=2, or use strategy ddp."),
     ({"model": "gpt2", "mesh": "pipeline=8"}, "12 layers cannot be divided evenly among 8"),
     ({"accumulation": 2}, "at least 4 micro-batches in a step, and accumulation is 2"),
 ])  # fmt: skip
@@ -45,6 +46,17 @@ def test_what_a_pipeline_cannot_run_is_refused(settings, words):
         kind.check(asked, world)
         kind.check_plan(asked, asked.plan(world))
     assert words in str(caught.value)
+
+
+def stages_draw(data: str) -> int:
+    """The seed of the last step's dropout on this rank."""
+    train("pipeline", out="dropped", data=data, dropout=0.5)
+    return torch.initial_seed()
+
+
+def test_stages_drop_by_masks_of_their_own(story):
+    first, last = launch(stages_draw, story, ranks=2, timeout=60)
+    assert first != last
 
 
 def train_each(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

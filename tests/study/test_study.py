@@ -47,7 +47,7 @@ def finished(config: RunConfig, page: Page) -> Run:
     folder.mkdir(parents=True, exist_ok=True)
     resolved = config.resolved("cpu")
     plan = resolved.plan(page.world_size)
-    settings = {**dataclasses.asdict(resolved), **dataclasses.asdict(plan)}
+    settings = {**dataclasses.asdict(resolved), **plan.columns()}
     summary = {"loss": 3.5, "parameters": PSI, "world_size": page.world_size,
                "ledger": [page.to_dict()], "step_time_s": 0.25}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(settings))

@@ -65,7 +65,7 @@ def drawn_state(model: torch.nn.Module, optimizer: str) -> dict[str, Any]:
 
 def small_gpt() -> gpt.GPT:
     # 3 rows of positions on 2 ranks, 7 words on 3: shards are uneven, and some are empty
-    return gpt.GPT(gpt.GPTConfig(vocab_size=7, context=3, layers=2, heads=1, width=8))
+    return gpt.GPT(gpt.GPTConfig(vocab_size=7, context=3, layers=2, heads=2, width=8))
 
 
 def what_changes(names: list[str], optimizer: str) -> list[str]:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dtlib.config.mesh import Mesh
 from dtlib.sim.collectives import ring_wire_bytes
 
 # Prefixes of torch's operator names, and what torch.distributed calls them.
@@ -62,16 +63,26 @@ class CollectiveLog(TorchDispatchMode):
     ----------
     on_call
         Called with the tensors of each call before it starts.
+    mesh
+        How the ranks are arranged, if they have several axes.
 
     Attributes
     ----------
     tallies
         Name of the collective to its tally.
+    along
+        The same by name and axis, as in "all_reduce along tensor"; empty without a mesh.
     """
 
-    def __init__(self, on_call: Callable[[list[torch.Tensor]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        on_call: Callable[[list[torch.Tensor]], None] = lambda _: None,
+        mesh: Mesh | None = None,
+    ) -> None:
         super().__init__()
         self.tallies: dict[str, Tally] = {}
+        self.along: dict[str, Tally] = {}
+        self._mesh = mesh
         self._on_call = on_call
 
     @classmethod
@@ -91,8 +102,11 @@ class CollectiveLog(TorchDispatchMode):
         result = func(*args, **kwargs)
         payload = 0 if name == "barrier" else max(_bytes(args), _bytes(result))
         ranks = _ranks(args)
-        wire = ring_wire_bytes(name, payload, ranks)
+        wire = ring_wire_bytes(name, payload, len(ranks))
         self.tallies.setdefault(name, Tally()).add(payload, wire)
+        if self._mesh is not None:
+            axis = f"{name} along {self._mesh.along(ranks) or 'no axis'}"
+            self.along.setdefault(axis, Tally()).add(payload, wire)
         return result
 
 
@@ -120,13 +134,13 @@ def _bytes(args: Any) -> int:
     return max(sizes, default=0)
 
 
-def _ranks(args: Any) -> int:
-    """Return how many ranks take part, from the operator's process group or the group's name."""
+def _ranks(args: Any) -> list[int]:
+    """Return which ranks take part, from the operator's process group or the group's name."""
     for arg in args:
         if isinstance(arg, torch.ScriptObject) and "ProcessGroup" in str(arg._type()):
-            return dist.ProcessGroup.unbox(arg).size()
+            return dist.get_process_group_ranks(dist.ProcessGroup.unbox(arg))
     names = [arg for arg in args if isinstance(arg, str)]
     if names:
         group: Any = names[-1]
-        return dist.distributed_c10d._resolve_process_group(group).size()
-    return dist.get_world_size()
+        return dist.get_process_group_ranks(dist.distributed_c10d._resolve_process_group(group))
+    return [*range(dist.get_world_size())]

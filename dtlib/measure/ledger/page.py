@@ -34,6 +34,8 @@ class Page:
         Kind to bytes between steps that are in the CPU's memory.
     collectives
         Name to calls, payload and derived ring bytes, as torch's dispatcher saw them.
+    along
+        The same for each axis of a mesh, as in "all_reduce along tensor"; empty without a mesh.
     carried_out
         The same, as the flight recorder saw the backend do it; None without a recorder.
     gathered
@@ -54,6 +56,7 @@ class Page:
     most: dict[str, int] = field(default_factory=dict)
     on_host: dict[str, int] = field(default_factory=dict)
     collectives: dict[str, Tally] = field(default_factory=dict)
+    along: dict[str, Tally] = field(default_factory=dict)
     carried_out: dict[str, Tally] | None = None
     gathered: int = 0
     allocated: int | None = None
@@ -75,8 +78,8 @@ class Page:
     def from_dict(cls, found: Mapping[str, Any]) -> Page:
         """Return the page that `to_dict` was made from."""
         values = {key: value for key, value in found.items() if key != "payload"}
-        for key in ("collectives", "carried_out"):
-            if values[key] is not None:
+        for key in ("collectives", "along", "carried_out"):
+            if values.get(key) is not None:  # a page of before there were meshes has no axes
                 values[key] = {name: Tally(**tally) for name, tally in values[key].items()}
         return cls(**values)
 
@@ -106,7 +109,7 @@ class Page:
         return rows
 
     def _calls(self) -> list[list[list[str]]]:
-        asked = _tally_rows("collective", self.collectives)
+        asked = _tally_rows("collective", self.along or self.collectives)
         if not self.collectives:
             return []
         done = self.carried_out

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dtlib.measure.ledger.census import key_of, storage_of
+from dtlib.measure.ledger.census import key_of, local, storage_of
 
 
 class SavedTensors:
@@ -61,7 +61,8 @@ class SavedTensors:
             self.bytes -= size
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor | _Kept:
-        storage = storage_of(tensor)
+        with torch.no_grad():  # of a DTensor, the part of this rank
+            storage = storage_of(local(tensor))
         if storage is None or self._is_known(storage):
             return tensor
         kept = _Kept(tensor, storage, self)

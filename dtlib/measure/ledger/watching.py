@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from dtlib.config.mesh import Mesh
 from dtlib.measure.ledger import flight
 from dtlib.measure.ledger.allocator import Allocations
 from dtlib.measure.ledger.census import Census, WhileAlive, alive, key_of, local, storages
@@ -50,7 +51,7 @@ def watch(*things: Any) -> Iterator[Page]:
     allocations = Allocations(watched.device)
     with watched.before_step(step.before_update), allocations, step.log, step.saved:
         yield page
-    page.collectives = step.log.tallies
+    page.collectives, page.along = step.log.tallies, step.log.along
     page.carried_out = flight.tallies(mark, world.world_size)
     step.close()
     base = before if allocations.base is None else allocations.base
@@ -71,6 +72,13 @@ class Watched:
         tensors = (t for kind in self.held().values() for t in kind)
         self.device = next((t.device for t in tensors), torch.device("cpu"))
 
+    @property
+    def mesh(self) -> Mesh | None:
+        """How the ranks are arranged, if a strategy says that they have several axes."""
+        plans = (thing.plan for thing in self.things if hasattr(thing, "plan"))
+        mesh = next((plan.mesh for plan in plans), None)
+        return mesh if mesh and max(mesh.sizes.values()) < mesh.size else None
+
     def held(self) -> dict[str, list[torch.Tensor]]:
         """Return the tensors of each of `HELD`, local to this rank."""
         found: dict[str, list[torch.Tensor]] = {kind: [] for kind in HELD}
@@ -89,10 +97,11 @@ class Watched:
     def whole(self) -> dict[str, int]:
         """Return the bytes of each parameter that is whole now, instead of this rank's shard."""
         named = (pair for module in self.modules for pair in module.named_parameters())
+        here = {name: local(p) for name, p in named if not _is_shard(p)}
         return {
             name: p.numel() * p.element_size()
-            for name, p in named
-            if not hasattr(p, "to_local") and p.numel() and p.untyped_storage().nbytes()
+            for name, p in here.items()
+            if p.numel() and p.untyped_storage().nbytes()
         }
 
     def gradients(self) -> list[torch.Tensor]:
@@ -121,7 +130,7 @@ class _Step:
     def __init__(self, watched: Watched, page: Page) -> None:
         self.watched, self.page = watched, page
         self.known = WhileAlive(self._held().storages())
-        self.log = CollectiveLog(self._communicated)
+        self.log = CollectiveLog(self._communicated, watched.mesh)
         self.saved = SavedTensors(self._is_known, self._sample)
         self.sent = WhileAlive()
         self.whole = watched.whole()
@@ -181,6 +190,12 @@ class _Step:
         now = (self.saved.bytes, gradients, gathered, sent)
         if self.page.timeline[-1:] != [now]:
             self.page.timeline.append(now)
+
+
+def _is_shard(parameter: torch.Tensor) -> bool:
+    """Return whether a parameter has to be gathered; a part along the tensor axis never is."""
+    mesh = getattr(parameter, "device_mesh", None)
+    return mesh is not None and mesh.mesh_dim_names != ("tensor",)
 
 
 def _held_by(thing: Any) -> dict[str, list[torch.Tensor]]:

@@ -5,7 +5,7 @@ numbers, in every H-th step only: 1/H of the bytes and of the messages. In betwe
 the ranks drift apart, each towards its own samples. With H = 1 and an optimizer without momentum it
 is data parallel: the mean of θ - η·gᵣ over the ranks is θ - η·mean(g).
 
-Momentum and other state of the optimizer stay with their rank. So does a batch norm's statistics.
+Momentum and other state of the optimizer stay with their rank. So do a batch norm's statistics.
 
 S. U. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019, arXiv:1805.09767.
 """
