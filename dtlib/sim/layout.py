@@ -59,7 +59,7 @@ def over_tensor(shape, mesh, step, stage):
         whole = stage_parameters(shape, mesh, stage)[1]
         rows.append(partial_gradients(whole, ranks, TRAVELS[step["recipe"]][1]))
     if last:
-        rows += loss(long * sequences, ranks, max(element(step), 4), many)
+        rows += loss(long * sequences, ranks, element(step), many)
     return rows
 
 

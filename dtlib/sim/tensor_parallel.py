@@ -47,8 +47,9 @@ def part(shapes, ranks, rank=0):
         if ".".join(name.split(".")[-2:]) in CUT:
             along = 1 if name.endswith("c_proj.weight") else 0
             chunk = share(sizes[along], ranks)
-            own = max(0, min(chunk, sizes[along] - rank * chunk))
-            sizes = (*sizes[:along], own, *sizes[along + 1 :])
+            own = list(sizes)  # MicroPython, which runs this in a page, knows no (*sizes, …)
+            own[along] = max(0, min(chunk, sizes[along] - rank * chunk))
+            sizes = tuple(own)
         found.append((name, sizes))
     return found
 
@@ -68,12 +69,12 @@ def traffic(
     size
         Bytes of an element of activations and gradients; the loss is computed in at least fp32.
     """
-    size_of = sequence, batch, width
-    rows = edges(*size_of, (4 * layers + 2) * micro_batches, ranks, size, sequence_parallel)
+    times = (4 * layers + 2) * micro_batches
+    rows = edges(sequence, batch, width, times, ranks, size, sequence_parallel)
     if sequence_parallel:
         _, whole = parameters(layers, width, context, ranks, ranks)
         rows.append(partial_gradients(whole, ranks, size))
-    return rows + loss(sequence * batch, ranks, max(size, 4), micro_batches)
+    return rows + loss(sequence * batch, ranks, size, micro_batches)
 
 
 def edges(sequence, batch, width, times, ranks, size, sequence_parallel=False):
@@ -89,10 +90,11 @@ def partial_gradients(whole, ranks, size):
 
 
 def loss(positions, ranks, size, times=1):
-    """What the loss over a cut vocabulary sends: rows as in `traffic`."""
+    """What the loss over a cut vocabulary sends, in at least fp32: rows as in `traffic`."""
+    wide = max(size, 4)
     return [
-        collective("all_reduce", "the loss: largest logit", positions, ranks, size, times),
-        collective("all_reduce", "the loss: sums", 2 * positions, ranks, size, times),
+        collective("all_reduce", "the loss: largest logit", positions, ranks, wide, times),
+        collective("all_reduce", "the loss: sums", 2 * positions, ranks, wide, times),
     ]
 
 
