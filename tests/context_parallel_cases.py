@@ -8,7 +8,7 @@ import copy
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from unittest import mock
 
@@ -78,13 +78,14 @@ def drawn(ranks: int, count: int, seed: int) -> list[Case]:
     cases = []
     for number in range(count):
         kind = sim.KINDS[number % len(sim.KINDS)]
-        split = number // (len(sim.KINDS) * len(PROBES)) % 2 == 1
+        probe = list(PROBES)[number // len(sim.KINDS) % len(PROBES)]
+        split = probe == "mesh" or number // (len(sim.KINDS) * len(PROBES)) % 2 == 1
         # Ulysses divides the heads of keys and values; half a world has at most two ranks
         divided = (2 if split else ranks) if kind == "ulysses" else 1
         kv_heads = draw.randint(1, 2) * divided
         cases.append(
             Case(
-                probe=list(PROBES)[number // len(sim.KINDS) % len(PROBES)],
+                probe=probe,
                 kind=kind,
                 split=split,
                 batch=draw.randint(1, 2),
@@ -205,7 +206,29 @@ def of_gpt(case: Case) -> float:
     return max([*gaps, *gradients_apart(parallel, serial)])
 
 
-PROBES = {"kernel": of_kernel, "attention": of_attention, "gpt": of_gpt}
+def of_mesh(case: Case) -> float:
+    """Data parallel beside it: the two groups have texts of their own, and one mean loss."""
+    whole = replace(case, split=False)  # weights as of one world, with room for its positions
+    serial = randomised(whole, gpt.GPT(whole.config))
+    parallel = cp.ContextParallelGPT(serial, case.kind, group_of(case), dist.group.WORLD)
+    texts = []
+    for half in (0, 1):
+        generator = torch.Generator().manual_seed(3000 + 2 * case.number + half)
+        ranks = len(range(half, dist.get_world_size(), 2))
+        size = (case.batch, 2 * ranks * case.chunk)
+        tokens = torch.randint(0, case.vocabulary, size, generator=generator)
+        # the groups have different numbers of labels that count
+        texts.append((tokens, tokens.roll(-1, 1).masked_fill(tokens % 3 == half, -100)))
+    count = sum((labels >= 0).sum() for _, labels in texts)
+    want = sum(serial(*text) for text in texts) / count
+    want.backward()
+    got = parallel(*texts[dist.get_rank() % 2])
+    got.term.backward()
+    gradients.sum_gradients(parallel.parameters())
+    return max([far(got.mean, want), *gradients_apart(parallel, serial)])
+
+
+PROBES = {"kernel": of_kernel, "attention": of_attention, "gpt": of_gpt, "mesh": of_mesh}
 
 
 def apart(cases: list[Case]) -> list[float]:

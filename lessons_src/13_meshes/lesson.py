@@ -294,7 +294,9 @@ learn.measured("swapped", wrong / right)
 learn.table(*published.layouts())
 
 # %% [markdown]
-# You can read the rules of Narayanan et al.
+# (Compare speeds within a family only: Megatron-LM's were reached on A100 and
+# count recomputed operations; Llama 3's were reached on H100 and do not.) You
+# can read the rules of Narayanan et al.
 # (https://arxiv.org/abs/2104.04473) off this table:
 #
 # 1. *Tensor* up to the number of GPUs in a node, here 8, and no further.

@@ -3,10 +3,13 @@
 import pytest
 
 from dtlib.scratch.mesh import Mesh
+from dtlib.sim.context_parallel import chunks
 from tests.prediction_cases import right_options
 
-from . import mesh_runs, pictures, published
+from . import expert_load, long_texts, mesh_runs, pictures, published, slow_network
 from .bank import sync as bank_sync
+from .exercises.deal import deal_chunks
+from .exercises.experts import dropped_tokens
 from .exercises.groups import groups_of
 from .what_if import layout_curve
 
@@ -80,3 +83,32 @@ def test_the_sliders_say_what_the_layout_says():
     assert "on 1024 ranks" in told["says"] and "GB along tensor (inside a node)" in told["says"]
     assert "does not fit" in layout_curve(3, 0, 0, 0, 0, 3, 0, 0)["says"]
     assert "across nodes" in layout_curve(2, 0, 0, 0, 4, 3, 0, 0)["says"]
+
+
+def test_zig_zag_gives_every_rank_the_same_work():
+    rows, *_ = long_texts.work(4)
+    assert rows == [["neighbouring positions", 4, 8, 12, 16, 16], ["zig-zag", 9, 9, 9, 9, 9]]
+    assert deal_chunks(4) == [list(chunks(rank, 4, True)) for rank in range(4)]
+    alt = long_texts.draw_ring(3).alt
+    assert "neighbouring positions: step 0: 0 (100%), 1 (100%), 2 (100%); step 1: 2 (0%)" in alt
+    assert "zig-zag: step 0: 0 (75%), 1 (75%), 2 (75%); step 1: 2 (50%)" in alt
+    ring, ulysses = long_texts.sent(8)[0]
+    assert ring[1] == 22 and ulysses[1] == 8 and float(ring[2]) < float(ulysses[2])
+
+
+def test_the_load_of_experts_is_told_as_the_exercise_counts_it():
+    load = expert_load.Load([47, 6, 5, 6], [17, 16, 15, 16], (27, 0))
+    rows, *_ = expert_load.table(load)
+    assert load.capacity == 20 and rows[0] == ["before", 0, 47, 20, 27, 0]
+    chosen = [k for k, tokens in enumerate(load.before) for _ in range(tokens)]
+    told = sum(row[4] for row in rows[:4]), sum(row[5] for row in rows[:4])
+    assert told == dropped_tokens(chosen, 4, expert_load.FACTOR)
+    figure = expert_load.draw_load(load)
+    assert figure.get_suptitle().endswith("27 are dropped before, 0 after")
+    assert "before: [47, 6, 5, 6]" in figure.alt
+
+
+def test_the_formula_stands_beside_what_was_counted():
+    name = slow_network.NAMES[1]
+    rows, *_ = slow_network.table([{"way": name, "bytes": 7248.0, "loss": 2.5}])
+    assert rows == [[name, "7,248", "7,248", "2.500"]]

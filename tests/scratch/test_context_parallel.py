@@ -12,11 +12,13 @@ import torch.distributed as dist
 from torch.nn import functional as F
 
 from dtlib.measure.ledger.collectives import CollectiveLog
+from dtlib.measure.ledger.saved import SavedTensors
 from dtlib.models import gpt
 from dtlib.ranks.launcher import launch
 from dtlib.scratch import context_parallel as cp
 from dtlib.scratch.gradients import sum_gradients
 from dtlib.sim import context_parallel as sim
+from dtlib.sim.tensor_parallel import block_activations
 from dtlib.sim.traffic import collective
 from tests import context_parallel_cases as cases
 from tests.scratch_cases import ROUNDING, optimizer, raised
@@ -104,6 +106,18 @@ def step_once(kind):
     return tallies(log)
 
 
+def kept(kind):
+    """Bytes that a block keeps for backward, in fp32."""
+    parallel = cp.ContextParallelGPT(gpt.GPT(CONFIG), kind)
+    weights = {p.untyped_storage().data_ptr() for p in parallel.parameters()}
+    saved = SavedTensors(lambda storage: storage.data_ptr() in weights)
+    x = torch.randn(BATCH, POSITIONS // dist.get_world_size(), CONFIG.width, requires_grad=True)
+    with saved:
+        y = parallel.h[0](x.clone())
+    del y
+    return saved.most
+
+
 def refusals():
     def model(kind="zigzag", **change):
         return cp.ContextParallelGPT(gpt.GPT(gpt.GPTConfig(**{**vars(CONFIG), **change})), kind)
@@ -159,6 +173,7 @@ def everything(drawn):
         "trained": {rule: train(rule) for rule in RULES},
         "attention": {kind: attention_once(kind) for kind in sim.KINDS},
         "step": {kind: step_once(kind) for kind in sim.KINDS},
+        "kept": {kind: kept(kind) for kind in sim.KINDS},
     }
     if dist.get_world_size() == 2:
         found |= {"refused": refusals(), "half": half_precision(), "none": no_labels()}
@@ -234,6 +249,16 @@ def test_each_rank_computes_the_scores_of_the_formula(found, ranks, kind):
     steps = [[len(pairs) * square for _, pairs in step] for step in sim.ring_steps(ranks, zigzag)]
     assert [sum(of_rank) for of_rank in zip(*steps, strict=True)] == want
     assert sum(map(max, steps)) == sim.scores_of_slowest(POSITIONS, ranks, zigzag)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_a_block_keeps_what_one_of_its_own_positions_keeps(found, ranks):
+    own = POSITIONS // ranks
+    want = block_activations(own, BATCH, CONFIG.width, CONFIG.heads, "fp32", 1)
+    for rank in found[ranks]:
+        assert rank["kept"]["ring"] == rank["kept"]["zigzag"] == want
+        # Ulysses keeps the output twice: some heads for attention, some positions for c_proj
+        assert rank["kept"]["ulysses"] == want + 4 * BATCH * own * CONFIG.width
 
 
 @pytest.mark.parametrize("ranks", RANKS)

@@ -77,7 +77,7 @@ MUTANTS = [
     (LAYOUT, "for chunk in held]", "for chunk in (rank, n + rank)[: len(held)]]"),
     (RING, "theirs.index(k), q == k", "theirs.index(k) if q == k else len(theirs) - 1, q == k"),
     (RING, "x.chunk(len(self.own), -2)", "x.chunk(len(self.own), -2)[::-1]"),
-    (RING, "q.unflatten(1, (kv_heads, heads // kv_heads))",
+    (RING, "q.contiguous().unflatten(1, (kv_heads, heads // kv_heads))",
      "q.unflatten(1, (heads // kv_heads, kv_heads)).transpose(1, 2)"),
     (RING, "output.flatten(1, 2)", "output.transpose(1, 2).flatten(1, 2)"),
     (ULYSSES, "torch.stack(x.chunk(dist.get_world_size(group), 1))",
@@ -105,6 +105,8 @@ MUTANTS = [
      "    dist.all_reduce(total, group=group)\n    total /= dist.get_world_size(group)\n"),
     # the group
     (SUM, "dist.all_reduce(total, group=group)", "dist.all_reduce(total)"),
+    (GPT, "mean_loss(total, labels, self.batch_group)", "mean_loss(total, labels, self.group)"),
+    (GPT, "self.batch_group = batch_group or group", "self.batch_group = batch_group"),
     (ATTENTION, "part.unflatten(-1, (-1, d)).transpose(1, 2)",
      "part.unflatten(-1, (d, -1)).permute(0, 3, 1, 2)"),
 ]  # fmt: skip
@@ -115,4 +117,4 @@ def apart(case: cases.Case) -> float:
 
 
 def test_every_mutant_is_caught():
-    kernel_mutants.check(MODULES, MUTANTS, cases.drawn(RANKS, 18, seed=1), apart, RANKS)
+    kernel_mutants.check(MODULES, MUTANTS, cases.drawn(RANKS, 24, seed=1), apart, RANKS)

@@ -32,6 +32,9 @@ class ContextParallelGPT(nn.Module):
         As for `Attention`.
     group
         The N ranks that hold the sequence; None is all of them.
+    batch_group
+        The ranks over whose labels the loss is averaged; None is `group`. With data parallel, too,
+        these are all ranks that have a part of the batch.
 
     Raises
     ------
@@ -39,7 +42,13 @@ class ContextParallelGPT(nn.Module):
         If the GPT has dropout, or for an unknown kind.
     """
 
-    def __init__(self, whole: gpt.GPT, kind: str = "zigzag", group: Group = None) -> None:
+    def __init__(
+        self,
+        whole: gpt.GPT,
+        kind: str = "zigzag",
+        group: Group = None,
+        batch_group: Group = None,
+    ) -> None:
         super().__init__()
         if whole.config.dropout:
             raise BadInput(
@@ -47,6 +56,7 @@ class ContextParallelGPT(nn.Module):
                 "no rank has whole here: build it with dropout 0."
             )
         self.config, self.zigzag, self.group = whole.config, kind == "zigzag", group
+        self.batch_group = batch_group or group
         mine = copy.deepcopy(whole)
         self.wte, self.wpe, self.h, self.ln_f = mine.wte, mine.wpe, mine.h, mine.ln_f
         for block in self.h:
@@ -59,8 +69,8 @@ class ContextParallelGPT(nn.Module):
         Parameters
         ----------
         tokens, labels
-            [b, s], int64, whole and equal on all ranks: a rank takes its own positions. Negative
-            labels do not count.
+            [b, s], int64, whole and equal on all ranks of the group: a rank takes its own
+            positions. Negative labels do not count.
 
         Raises
         ------
@@ -78,4 +88,4 @@ class ContextParallelGPT(nn.Module):
         for block in self.h:
             x = block(x)
         total = summed_loss(self.ln_f(x).flatten(0, 1), self.wte.weight, labels.flatten())
-        return mean_loss(total, labels, self.group)
+        return mean_loss(total, labels, self.batch_group)

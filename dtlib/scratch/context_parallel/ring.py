@@ -56,19 +56,21 @@ class _RingAttention(torch.autograd.Function):
             for i, j, diagonal in blocks.met(holder):
                 rows[i].add(scores_of(queries[i], keys[j], diagonal), values[j])
         output, log_sum = (torch.cat(x, -2) for x in zip(*(r.finish() for r in rows), strict=True))
+        # heads behind positions in memory, as the output projection reads them: it needs no copy
+        output = output.to(q.dtype).movedim(-2, 1).contiguous().movedim(1, -2)
         ctx.save_for_backward(q, kv, output, log_sum)
         ctx.blocks, ctx.group = blocks, group
-        return output.to(q.dtype)
+        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
         q, kv, output, log_sum = ctx.saved_tensors
         blocks: _Blocks = ctx.blocks
         rows = list(zip(*map(blocks.cut, (q, log_sum, output, gradient)), strict=True))
-        of_q = torch.zeros_like(output)
+        of_q = torch.zeros_like(q, dtype=log_sum.dtype)
         travelling = None  # the gradient of the block that comes next
         for holder, held in round_the_ring(kv, ctx.group):
-            of_held = torch.zeros_like(held, dtype=output.dtype)
+            of_held = torch.zeros_like(held, dtype=log_sum.dtype)
             for i, j, diagonal in blocks.met(holder):
                 query, *of_query = rows[i]
                 mine, theirs = block_gradients(query, blocks.cut(held)[j], diagonal, *of_query)
@@ -101,7 +103,8 @@ def ring_attention(
     Returns
     -------
     Tensor
-        In the dtype of `q`. Sums are kept in at least fp32, in which gradients travel, too.
+        In the dtype of `q`. Sums are in at least fp32, in which gradients travel, too. Kept for
+        backward are q, k, v, the output and one number per query: an Nth of what one rank keeps.
 
     Raises
     ------
@@ -120,6 +123,7 @@ def ring_attention(
             "zig-zag needs: take the positions of own_positions."
         )
     kv = torch.stack([k, v]).unsqueeze(3)  # one message for both
-    shared = q.unflatten(1, (kv_heads, heads // kv_heads))
+    # a copy, since what is kept for backward would keep the memory of k and v, too, if q is a view
+    shared = q.contiguous().unflatten(1, (kv_heads, heads // kv_heads))
     output: Tensor = _RingAttention.apply(shared, kv, zigzag, group)
     return output.flatten(1, 2)

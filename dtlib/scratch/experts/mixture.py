@@ -71,7 +71,7 @@ class Mixture(nn.Module):
     Attributes
     ----------
     account
-        Of the last forward.
+        Of the last forward. Its loss belongs to a graph, so copy a model before it, not after.
 
     Raises
     ------

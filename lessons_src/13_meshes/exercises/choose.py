@@ -106,7 +106,7 @@ EXERCISE = Answer(
         case(1000, 80, 48, 8, 12, 24),  # 8 does not divide the heads
         case(700, 80, 60, 4, 16, 25),  # stages that are no power of two
         case(1000, 80, 72, 4, 16, 24),  # the rest of the GPUs decides
-        case(3150, 80, 1024, 8, 96, 96),  # GPT-3
+        case(3150, 40, 1024, 8, 96, 96),  # GPT-3, and the layout that it was trained in
     ],
     mistakes=[
         ("pipeline_first", pipeline_first),

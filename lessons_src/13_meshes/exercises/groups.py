@@ -120,7 +120,7 @@ EXERCISE = Answer(
     groups_of,
     read=read,
     cases=[
-        case(1, 2, 1, 2), case(5, 2, 2, 2), case(9, 2, 3, 2), case(18, 3, 2, 4), case(0, 1, 1, 1),
+        case(1, 2, 1, 2), case(5, 2, 2, 2), case(9, 2, 3, 2), case(19, 3, 2, 4), case(0, 1, 1, 1),
     ],
     mistakes=[
         ("data_first", numbered(lambda d, p, t, nd, np, nt: (t * np + p) * nd + d)),
