@@ -121,6 +121,11 @@ class Setup:
         self._refuse_mesh()
         if self.strategy == "pipeline":
             self._refuse_for_stages()
+        elif self.pipeline_schedule != "1f1b":
+            raise BadInput(
+                f"pipeline_schedule {self.pipeline_schedule} belongs to the strategy pipeline, not"
+                f" to {self.strategy}."
+            )
         if self.cpu_offload and self.strategy != "fsdp":
             raise BadInput(f"cpu_offload belongs to the strategy fsdp, not to {self.strategy}.")
         text_only = ("max_length", "attention", "checkpointing", "dropout", "vocab_size")

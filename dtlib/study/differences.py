@@ -164,6 +164,12 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
             size = 4 if facts.strategy in ("offload", "infinity") else 8  # fp32 there, else fp64
             why = "norms of the gradients, one for each sub-group"
             yield Difference(size * shards.sub_groups(facts), why)
+        if facts.strategy == "tensor" and facts.mesh.data > 1:
+            own, why = shards.shard(facts)
+            yield Difference((own - facts.part) * facts.recipe[1], why)
+        if facts.strategy == "fsdp" and facts.mesh.replicate > 1:
+            rows = shards.padded(facts) // facts.shards - states.share(facts.part, facts.shards)
+            yield Difference(rows * facts.recipe[1], shards.shard(facts)[1])
         if facts.strategy in ("fsdp", "tensor") and facts.clip:
             yield Difference(4 + 4 * (facts.mesh.tensor > 1), "clip: the square of the norm")
     if facts.stage in (1, 2) and name in ("all_reduce", "reduce_scatter"):
@@ -181,7 +187,8 @@ def _traffic(facts: Facts, name: str, paper: int) -> Iterator[Difference]:
         yield Difference(again, "weights that were still whole when they were needed again")
     if name == "all_gather" and facts.strategy == "fsdp":
         root = shards.padded(facts, root=True) - shards.padded(facts, root=True, ranks=1)
-        yield Difference(2 * extra * times - root * weight * times, shards.shard(facts)[1])
+        rows = shards.padded(facts) - shards.padded(facts, ranks=1)
+        yield Difference((2 * rows - root) * weight * times, shards.shard(facts)[1])
     if name == "reduce_scatter" and (facts.stage == 3 or facts.strategy == "fsdp"):
         reductions = times if facts.stage == 3 else 1  # dtlib lets FSDP reduce once a step
         yield Difference(extra * reductions, shards.shard(facts)[1])

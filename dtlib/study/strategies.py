@@ -7,12 +7,14 @@ from typing import Any
 
 from dtlib import strategies
 from dtlib.config import RunConfig
+from dtlib.config.mesh import written
 from dtlib.errors import refuse_unknown
 from dtlib.sim import states
 from dtlib.study.family import Planned
 
 KIND = "strategies"
-SECOND = {"fsdp": "tensor", "tensor": "tensor"}  # a strategy, and its axis beside data on a mesh
+# A strategy, and its axis beside data on a mesh.
+SECOND = {"fsdp": "tensor", "tensor": "tensor", "pipeline": "pipeline"}
 STEPS = 10
 """The ledger watches step 3, so seven steps are timed."""
 
@@ -57,7 +59,9 @@ def plans(
 def meshes(strategy: str, ranks: int) -> list[str | None]:
     """Return the meshes on which a study runs a strategy: none, and one of two axes if it can."""
     own = SECOND.get(strategy)
-    return [None] if own is None or ranks < 4 or ranks % 2 else [None, f"data={ranks // 2},{own}=2"]
+    if own is None or ranks < 4 or ranks % 2:
+        return [None]
+    return [None, written(f"data={ranks // 2},{own}=2")]  # as a run's records spell it
 
 
 def name_of(strategy: str, ranks: int, mesh: str | None) -> str:

@@ -65,7 +65,8 @@ def train_each_and_look(names: list[str], **settings) -> tuple[dict, list[str]]:
 def assert_close(name: str, found: dict, expected: dict) -> None:
     close = max(CLOSE, TABLE[name].close)
     assert found["losses"] == pytest.approx(expected["losses"], abs=close), name
-    assert found["norms"] == pytest.approx(expected["norms"], abs=close), name
+    # a norm of 7 adds up the rounded squares of 800,000 gradients
+    assert found["norms"] == pytest.approx(expected["norms"], abs=close, rel=1e-6), name
     assert found["held_out"] == pytest.approx(expected["held_out"], abs=close), name
     assert found["rates"] == expected["rates"]
     assert found["parameters"] == expected["parameters"]
