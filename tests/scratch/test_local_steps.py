@@ -20,7 +20,7 @@ from tests.scratch_cases import ROUNDING, mlp, raised
 
 SEED = int(os.environ.get("SCRATCH_SEED", "20261130"))
 RANKS = (2, 3, 4)
-COUNT = 24
+COUNT = 18
 WIDTHS, EVERY, RANK, STEPS = [9, 5, 7], 4, 3, 8
 
 
