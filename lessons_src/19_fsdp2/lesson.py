@@ -312,6 +312,9 @@ assert held["bf16"] == held["fp32"] == 16 * sizes.psi / ranks
 learn.table(*fsdp_view.distances(mixed))
 
 # %% [markdown]
+# Here the weights in bf16 decide: four ranks add up only four numbers. On
+# hundreds of ranks the sum in bf16 is what you would notice first.
+#
 # ## Two meshes in one: HSDP
 #
 # Between nodes the network is slower than inside. A mesh with two dimensions

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtlib.learn import charts
 from dtlib.learn.drawing import bare, box, canvas, key, ranks, send
 
 from .fsdp_runs import Books, Sizes
@@ -147,12 +146,12 @@ def draw_reshard(kept: Mapping[str, Books], sizes: Sizes) -> Any:
         size=(7, 2.8), columns=2,
     )  # fmt: skip
     for axes, values, kind in ((left, held, "weights"), (right, sent, "communication")):
-        charts.stacks(
-            axes, {name: {kind: value} for name, value in values.items()}, "× all weights"
-        )
-        for text in axes.texts:  # the number alone: the title says what it is
-            text.set_text(text.get_text().replace(kind, "").strip())
-        axes.set_xlabel("reshard_after_forward")
+        for place, value in enumerate(values.values()):
+            box(axes, place - 0.35, value / 2, 0.7, kind, height=value)
+            axes.text(place, value, f"{value:.3g}", ha="center", va="bottom")
+        axes.set_xticks(range(len(values)), list(values))
+        axes.set(xlim=(-0.6, len(values) - 0.4), ylim=(0, 1.15 * max(values.values())))
+        axes.set(xlabel="reshard_after_forward", ylabel="× all weights")
     left.set_title("whole at once, at most", loc="left")
     right.set_title("sent by a rank in a step", loc="left")
     right.set_ylabel("")

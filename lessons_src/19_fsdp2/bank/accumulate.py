@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from ..exercises.accumulate import LOSS, REDUCE, SYNC, accumulate
+from ..exercises.accumulate import COUNT, LOSS, REDUCE, SYNC, accumulate
 
 
 def root_alone(model, parts):
@@ -73,6 +73,7 @@ ALSO_WRONG = [
     ("mismatch", sums_shards),
     ("own_count_times_n", {REDUCE: "count * n"}),
     ("unrecognised", {LOSS: "loss * n / (count + 1)"}),
+    ("unrecognised", {COUNT: "2 * len(parts)"}),
     ("raised", {LOSS: "model.loss * n / count"}),
 ]
 ALSO_RIGHT = [scales_afterwards, by_the_modules]
