@@ -112,7 +112,7 @@ def idle_and_kept(ways: Mapping[str, Sequence[Any]]) -> Table:
         rows.append([name, f"{step:g}", f"{p.idle_share(spans):.4g}", kept])
     columns = ["", "step, units", "idle ÷ computing", "micro-batches kept, by rank"]
     kinds = {type(line) for lists in ways.values() for lines in lists for line in lines}
-    halves = ", each half of a split one 1" if p.BackwardInput in kinds else ""
+    halves = ", each half of a split backward 1" if p.BackwardInput in kinds else ""
     whole = ", a backward 2" if p.Backward in kinds else ""
     return (rows, columns, f"Read off the lists: a forward takes 1 unit{whole}{halves}")
 
