@@ -74,9 +74,9 @@ learn.predict("kept_by_1f1b")
 #
 # A schedule gives every rank a list of instructions. `p.Forward(m, s)`
 # computes the output of stage s for micro-batch m and keeps what its backward
-# needs. `p.Backward(m, s)` computes gradients and frees what was kept. Here
-# stage s is on rank s. Two ranks and two micro-batches, by hand, in the order
-# of **GPipe** (https://arxiv.org/abs/1811.06965):
+# needs. `p.Backward(m, s)` computes gradients and frees what was kept. Stage s
+# is on rank s. Here is **GPipe** (https://arxiv.org/abs/1811.06965) for two
+# ranks and two micro-batches, written by hand:
 
 # %%
 from dtlib.scratch import pipeline as p
@@ -99,7 +99,8 @@ for rank, lines in enumerate(p.with_messages(by_hand)):
 # `p.follow` carries out such lists on paper, without any process. By default a
 # micro-batch takes 1 unit of time in a forward and 2 in a backward, and a
 # message takes none. Lists that could not run to their end are refused.
-# `p.follow` returns a `Span` for each line, which says when it runs.
+# `p.follow` returns a `Span` for each line, which says when it runs. In the
+# picture, the number in a bar is the micro-batch.
 
 # %%
 from lesson import pictures as view
@@ -182,7 +183,7 @@ learn.table(*view.idle_and_kept({"GPipe": gpipe}))
 # one forward and one backward. When a rank has no forwards left, it runs the
 # rest of its backwards: as many as its warm-up had forwards.
 #
-# Right after the warm-up a rank runs one forward and then waits for its first
+# After its warm-up, rank 0 runs one more forward and then waits for its first
 # gradient. More forwards in that time would not make the step shorter. Their
 # activations would only be kept longer.
 #
@@ -239,10 +240,10 @@ learn.measured("kept_by_1f1b", p.kept_at_most(sixteen[0]))
 learn.table(*view.with_slow_messages(both))
 
 # %% [markdown]
-# In GPipe only the first micro-batch and the last gradient wait for messages.
-# In 1F1B a rank needs a gradient before each next forward, so slow messages
-# delay it again and again. Expect that between nodes, where messages are
-# slower than inside one.
+# In GPipe a rank waits for messages only before its first forward and before
+# its first backward. In 1F1B it needs a gradient before each next forward, so
+# slow messages delay it again and again. Expect that between nodes, where
+# messages are slower than inside one.
 #
 # ## On real ranks
 #
@@ -250,8 +251,8 @@ learn.table(*view.with_slow_messages(both))
 # `Pipeline` in `dtlib/scratch/pipeline`. The worker carries out its list line
 # by line, with real messages. First the proof: the ranks train the network in
 # float64 for three steps. Beside it each rank trains a twin, the whole network
-# on the whole batch, as one process would. Then follows one step with stages
-# that sleep, in which the worker notes when each computation ran.
+# on the whole batch, as one process would. After that comes one step with
+# stages that sleep. In it the worker notes when each computation runs.
 
 # %%
 from lesson import pipeline_runs

@@ -58,6 +58,7 @@ def _idle(panels: Mapping[str, Sequence[p.Span]]) -> str:
 
 def _draw(title: str, panels: Mapping[str, Sequence[p.Span]], simulated: bool, unit: str) -> Any:
     several = {name: computations(spans) for name, spans in panels.items()}
+    numbered = any(s.line.micro_batch > 0 for spans in several.values() for s in spans)
     count = 1 + max(span.rank for spans in several.values() for span in spans)
     last = max(span.end for spans in several.values() for span in spans)
     figure, rows = canvas(
@@ -66,8 +67,9 @@ def _draw(title: str, panels: Mapping[str, Sequence[p.Span]], simulated: bool, u
     )  # fmt: skip
     for axes, (name, spans) in zip(rows[:, 0], several.items(), strict=True):
         bars = [
-            (s.rank, s.start, s.end, KINDS[type(s.line).__name__], _label(s, last)) for s in spans
-        ]
+            (s.rank, s.start, s.end, KINDS[type(s.line).__name__],
+             _label(s, last) if numbered else "") for s in spans
+        ]  # fmt: skip
         timeline(axes, bars, simulated=simulated, unit=unit)
         axes.set_title(name if len(panels) > 1 else "", loc="left")  # the figure's title has it
         axes.set_xlim(0, 1.02 * last)
@@ -89,7 +91,7 @@ def _label(span: p.Span, last: float) -> str:
 
 def _alt(several: Mapping[str, Sequence[p.Span]], unit: str, simulated: bool) -> str:
     """Everything that a timeline shows, in words."""
-    said = ["Simulated." if simulated else "Measured.", "Numbers in the bars are micro-batches."]
+    said = ["Simulated." if simulated else "Measured.", "F0 is the forward of micro-batch 0."]
     for name, spans in several.items():
         for rank in range(1 + max(span.rank for span in spans)):
             own = sorted((s for s in spans if s.rank == rank), key=lambda span: span.start)
@@ -110,7 +112,7 @@ def idle_and_kept(ways: Mapping[str, Sequence[Any]]) -> Table:
         rows.append([name, f"{step:g}", f"{p.idle_share(spans):.4g}", kept])
     columns = ["", "step, units", "idle ÷ computing", "micro-batches kept, by rank"]
     kinds = {type(line) for lists in ways.values() for lines in lists for line in lines}
-    halves = ", each half of a split one 1" if p.BackwardInput in kinds else ""
+    halves = ", each half of a split backward 1" if p.BackwardInput in kinds else ""
     whole = ", a backward 2" if p.Backward in kinds else ""
     return (rows, columns, f"Read off the lists: a forward takes 1 unit{whole}{halves}")
 
@@ -133,7 +135,10 @@ def proof(found: Mapping[str, Books]) -> Table:
         for name, books in found.items()
     ]  # fmt: skip
     columns = ["", "SGD", "AdamW", "messages", "bytes", "kept, by rank"]
-    caption = "Largest distance of a weight from the twin's; most sent by a rank in a step; kept"
+    caption = (
+        "SGD and AdamW: the largest distance of a weight from the twin's; messages and bytes: the "
+        "most that a rank sends in a step; kept: micro-batches"
+    )
     return (rows, columns, caption)
 
 

@@ -63,6 +63,10 @@ def test_pictures_say_what_they_show():
     assert "GPipe rank 1: F0 F1 B1 B0, from 1 to 7 units." in figure.alt
     rows, *_ = pictures.idle_and_kept({"GPipe": lists})
     assert rows == [["GPipe", "9", "0.5", "2 2"]]
+    split = {"mine": p.for_all_ranks(p.zero_bubble_h1, 2, 4)}
+    captions = [pictures.idle_and_kept(ways)[2] for ways in ({"GPipe": lists}, split)]
+    assert ["a backward 2" in caption for caption in captions] == [True, False]
+    assert ["split backward 1" in caption for caption in captions] == [False, True]
     both = {"GPipe": p.gpipe, "1F1B": p.one_forward_one_backward}
     ways = {name: p.for_all_ranks(schedule, 4, 8) for name, schedule in both.items()}
     rows, *_ = pictures.with_slow_messages(ways)

@@ -115,6 +115,7 @@ EXERCISE = Answer(
         ("upside_down", {f"{IDLE} / busy": f"busy / {IDLE}"}),
         ("one_step", {"ranks * step": "step"}),
         ("one_rank_less", {RANKS: "max(rank for"}),
+        ("one_rank_more", {RANKS: "2 + max(rank for"}),
         ("papers_formula", papers_formula),
         ("four_ranks", {f"{RANKS} rank, start, end in spans)": "4"}),
         ("two_ranks", {f"{RANKS} rank, start, end in spans)": "2"}),
@@ -126,6 +127,10 @@ EXERCISE = Answer(
         ("end_of_rank_0", lambda spans: until_a_rank_ends(spans, 0)),
         ("computations", {"sum(end - start for": "sum(1 for"}),
         ("last_listed", {"max(end for rank, start, end in spans)": "spans[-1][2]"}),
+        (
+            "earliest_end",
+            {"max(end for rank, start, end in spans)": "min(end for _, _, end in spans)"},
+        ),
         ("longest", {"sum(end - start for": "max(end - start for"}),
         ("own_end", until_its_own_end),
         ("own_start", from_its_own_start),

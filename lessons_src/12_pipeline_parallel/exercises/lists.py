@@ -118,7 +118,8 @@ def times(lists, micro_batches):
 
 def in_a_circle(lists) -> tuple[int, int, int] | None:
     """Of two ranks that wait for each other: the first, its gradient, and the other's input."""
-    at, done = [0] * len(lists), set()
+    at = [0] * len(lists)
+    done: set[Any] = set()
     waits = [lines[0] if lines else None for lines in lists]
     moved = True
     while moved:
