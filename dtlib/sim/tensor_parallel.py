@@ -42,7 +42,8 @@ def traffic(sequence, batch, layers, width, context, ranks, size, sequence_paral
     f and g stand twice in each block, g once more at the embedding and f at the output layer: that
     makes 4L + 2 all-reduces of s·b·h elements. Sequence parallelism makes a reduce-scatter and an
     all-gather of each, and adds up the gradients of what is whole on every rank: norms, biases and
-    positions. The loss sends three numbers per position, and the norm of the gradient one.
+    positions. The loss sends three numbers per position. (Clipping adds one number more, the norm
+    of the gradient, which is in no row.)
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def partial_gradients(whole, ranks, size):
 
 
 def loss(positions, ranks, size, times=1):
-    """What the loss over a cut vocabulary sends: rows as in `traffic`."""
+    """What the loss over a cut vocabulary sends, in at least fp32: rows as in `traffic`."""
+    size = max(size, 4)
     return [
         collective("all_reduce", "the loss: largest logit", positions, ranks, size, times),
         collective("all_reduce", "the loss: sums", 2 * positions, ranks, size, times),
