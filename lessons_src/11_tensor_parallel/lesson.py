@@ -294,10 +294,10 @@ learn.table(*tp_runs.distances(found))
 # %% [markdown]
 # They differ by rounding alone. AdamW enlarges it, because it divides each
 # gradient by its own size, also one that is nearly 0. ("Sequence" is the next
-# section.) The gradients are clipped: if their norm exceeds 1, they are scaled down. A
-# rank needs the norm of the *whole* gradient for that, so the ranks add up the
-# squares of what is cut, and count what all of them have only once. Now what a
-# rank holds and sends:
+# section.) The gradients are clipped: if their norm exceeds 1, they are scaled
+# down. A rank needs the norm of the *whole* gradient for that, so the ranks
+# add up the squares of what is cut, and count what all of them have only once.
+# Now what a rank holds and sends:
 
 # %%
 learn.table(*tp_runs.held_and_sent(found))
