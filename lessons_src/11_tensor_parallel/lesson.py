@@ -192,12 +192,15 @@ for enter in (lambda x: x, f):
 # layer trains with wrong gradients: nothing crashes. The gradients of the
 # weights need no message, because only one rank has each of them. Now count
 # all messages of the course's MLP, which has f and g
-# (`dtlib/scratch/tensor_parallel`).
+# (`dtlib/scratch/tensor_parallel`). The same run trains the GPT of a later
+# section.
 
 # %%
 from lesson import tp_runs
 
-forward, backward = tp_runs.messages_of_an_mlp(ranks)
+sizes = tp_runs.Sizes(ranks=ranks, width=width, heads=heads, steps=steps)
+found = tp_runs.run(sizes)
+forward, backward = found["tensor"].mlp
 learn.measured("messages", len(forward))
 learn.table(
     [["forward", *forward], ["backward", *backward]],
@@ -279,15 +282,13 @@ learn.check("parallel_attention", parallel_attention)
 # ## A whole GPT
 #
 # The course's `TensorParallelGPT` cuts every block in this way, and its
-# embedding by words. `tp_runs` trains it on real ranks, and beside it a twin
-# in one process, in fp64. All ranks see the same tokens. (With AdamW we don't
-# compare the biases of the keys. Such a bias adds the same to all scores of a
-# query, which softmax ignores, so its true gradient is 0; AdamW would divide
-# what is left, rounding errors, by their own size.)
+# embedding by words. `tp_runs` has trained it on real ranks, and beside it a
+# twin in one process, in fp64. All ranks see the same tokens. (With AdamW we
+# don't compare the biases of the keys. Such a bias adds the same to all scores
+# of a query, which softmax ignores, so its true gradient is 0; AdamW would
+# divide what is left, rounding errors, by their own size.)
 
 # %%
-sizes = tp_runs.Sizes(ranks=ranks, width=width, heads=heads, steps=steps)
-found = tp_runs.run(sizes)
 assert tp_runs.worst(found) < 1e-11
 learn.table(*tp_runs.distances(found))
 

@@ -47,6 +47,7 @@ def test_a_run_on_other_numbers_keeps_the_lessons_promises():
     found = tp_runs.run(sizes)
     assert tp_runs.worst(found) < 1e-11
     plain, sequence = found["tensor"], found["sequence"]
+    assert plain.mlp == (["all_reduce"], ["all_reduce"])
     assert plain.all_reduces == 4 * sizes.layers + 5
     edges = 4 * sizes.layers + 2
     assert sequence.calls == {"all_gather": edges, "reduce_scatter": edges, "all_reduce": 4}

@@ -89,6 +89,8 @@ class Books:
         Collectives of a step by name, and the elements that a rank sends in it.
     kept
         Bytes that a block keeps for backward, in fp32.
+    mlp
+        The collectives that a rank calls in forward and in backward of an MLP.
     """
 
     parameters: int
@@ -97,6 +99,7 @@ class Books:
     calls: dict[str, int]
     sent: float
     kept: float
+    mlp: tuple[list[str], list[str]]
     far: dict[str, list[float]] = field(default_factory=dict)
 
     @property
@@ -127,16 +130,8 @@ def run(sizes: Sizes) -> dict[str, Books]:
     return found
 
 
-def messages_of_an_mlp(ranks: int) -> tuple[list[str], list[str]]:
-    """The collectives that a rank calls in forward and in backward of an MLP."""
-    from dtlib.ranks.launcher import launch
-
-    found: tuple[list[str], list[str]] = launch(_one_mlp, ranks=ranks, device="cpu", show=False)[0]
-    return found
-
-
-def _one_mlp() -> tuple[list[str], list[str]]:
-    mlp = tp.MLP(gpt.MLP(gpt.GPTConfig(heads=1, width=8)))
+def _mlp(edges: tp.Edges) -> tuple[list[str], list[str]]:
+    mlp = tp.MLP(gpt.MLP(gpt.GPTConfig(heads=1, width=8)), edges)
     with WireLog() as forward:
         y = mlp(torch.ones(1, 2, 8, requires_grad=True))
     with WireLog() as backward:
@@ -162,7 +157,7 @@ def _books(sizes: Sizes, edges: tp.Edges) -> Books:
         calls={kind.removesuffix("_tensor").removesuffix("_into"): calls.count(kind)
                for kind in sorted({*calls})},
         sent=elements_sent(log.messages, sizes.ranks),
-        kept=_kept(model, sizes, edges),
+        kept=_kept(model, sizes, edges), mlp=_mlp(edges),
     )  # fmt: skip
     books.far = {kind: _train(kind, sizes, edges) for kind in OPTIMIZERS}
     return books
