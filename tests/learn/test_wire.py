@@ -134,6 +134,11 @@ def test_a_collective_that_nobody_waited_for_is_noted():
         assert seen == ([True, True, False], [True, True, False], True)
 
 
+def named(name, older):
+    """A functional collective, which torch 2.14 has renamed."""
+    return getattr(funcol, name, None) or getattr(funcol, older)
+
+
 def functional_calls():
     """Each collective of `_functional_collectives` on 6 elements, and what DTensor sends."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, init_device_mesh
@@ -146,10 +151,14 @@ def functional_calls():
     for name, call in {
         "all_reduce": lambda: funcol.all_reduce(x, "sum", world),
         "all_reduce_coalesced": lambda: sum(funcol.all_reduce_coalesced([x, x], "sum", world)),
-        "all_gather": lambda: funcol.all_gather_single(x, 0, world),
-        "reduce_scatter": lambda: funcol.reduce_scatter_single(x, "sum", 0, world),
+        "all_gather": lambda: named("all_gather_single", "all_gather_tensor")(x, 0, world),
+        "reduce_scatter": lambda: named("reduce_scatter_single", "reduce_scatter_tensor")(
+            x, "sum", 0, world
+        ),
         "all_to_all": lambda: funcol.all_to_all_single(x, None, None, world),
-        "with a gradient": lambda: funcol.all_gather_single_autograd(x, 0, world),
+        "with a gradient": lambda: named(
+            "all_gather_single_autograd", "all_gather_tensor_autograd"
+        )(x, 0, world),
         "partial": lambda: part.redistribute(placements=[Replicate()]).to_local(),
         "shard": lambda: shard.redistribute(placements=[Replicate()]).to_local(),
     }.items():
@@ -182,3 +191,22 @@ def test_functional_collectives_and_those_of_dtensor_are_logged():
         assert arrived["all_reduce"] == arrived["partial"] == arrived["shard"] == 30
         assert arrived["reduce_scatter"] == (6, 24)[rank]
         assert after == "OpOverloadPacket"  # nothing of the log is left behind
+
+
+@pytest.mark.skipif(not hasattr(funcol, "isend_inplace"), reason="torch 2.14 brought them")
+def test_functional_messages_are_logged():
+    for rank, (kinds, arrived) in enumerate(
+        launch(functional_messages, ranks=2, timeout=20, show=False)
+    ):
+        assert kinds == [("send", 1 - rank, 3), ("recv", 1 - rank, 3)] * 2
+        assert arrived == 3 * 10.0 ** (1 - rank)
+
+
+def functional_messages():
+    x, y, other = torch.full((3,), 10.0 ** dist.get_rank()), torch.zeros(3), 1 - dist.get_rank()
+    with WireLog() as log:
+        sent = funcol.isend_inplace(x, other)
+        (funcol.irecv_inplace(y, other) + 0).sum(), sent.wait()
+        both = ["isend", "irecv"], [other] * 2, [0, 0], [x, y], dist.group.WORLD.group_name
+        arrived = (funcol.batch_p2p_ops_inplace(*both)[1] + 0).sum().item()
+    return [(m.kind, m.peer, m.elements) for m in log.messages], arrived
