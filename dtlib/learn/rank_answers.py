@@ -31,7 +31,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.ranks import timeouts
 
 SAME = 1e-5  # of 32-bit numbers, added in any order
-SOON = 3.0  # seconds, in each of two launches, after which no further mistake is tried
+SOON = 5.0  # seconds, in each of two launches, after which no further mistake is tried
 
 
 @dataclass(frozen=True)

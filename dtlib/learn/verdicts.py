@@ -115,7 +115,8 @@ COMMON = {
     "number through this case by hand?",
     "too_large": "Your function took more than {got:.0f} GiB of memory in {place}. What grows "
     "there from one round to the next?",
-    "waits": "The {n} ranks did not finish: {who}. Which of them could have gone first?",
+    "waits": "The {n} ranks did not finish: {who}. Which call of another rank "
+    "would end the first of these waits, and does that rank get there?",
     "loops": "{who} was still busy when its time ran out, {place}. Does every loop "
     "there come to an end?",
     "died": "Rank {rank} of {n} ended before it answered: {how}. Which of your calls can end a "

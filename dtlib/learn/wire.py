@@ -1,7 +1,8 @@
 """A wire log: what every message of a rank carried, whichever of torch's functions sent it.
 
 It wraps the methods of `torch.distributed.ProcessGroup`, which `send`, `isend`,
-`batch_isend_irecv`, `all_reduce` and all similar functions call.
+`batch_isend_irecv`, `all_reduce` and all similar functions call, and the functional collectives of
+`torch.ops._c10d_functional`, which DTensor calls.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from dtlib.learn.functional import noted
 from dtlib.sim.collectives import ring_wire_bytes
 
 # Names of ProcessGroup's methods and what torch.distributed calls them; no version has them all.
@@ -21,13 +23,13 @@ COLLECTIVES = {
     "allreduce": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "gather": "gather",
     "allgather": "all_gather", "allgather_coalesced": "all_gather", "scatter": "scatter",
     "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all_single",
+    "alltoall_base": "all_to_all_single", "all_to_all_single": "all_to_all_single",
     "_allgather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor",
     # torch 2.14's names for the last two
     "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
 }  # fmt: skip
 # Collectives of which a log notes the whole tensor; of the others it notes one shard.
-WHOLE = ("all_reduce", "all_gather_into_tensor", "broadcast", "reduce")
+WHOLE = ("all_reduce", "all_gather_into_tensor", "broadcast", "reduce", "all_to_all_single")
 ANY = -1  # the peer of a receive that names no rank
 FEW = 64  # messages of up to this many numbers are kept in full
 
@@ -130,6 +132,7 @@ class WireLog(Sender):
         self._pending: list[_Sending] = []
         self._received: list[_OnItsWay] = []
         self._saved: dict[str, Any] = {}
+        self._functional = noted(self._note)
 
     @property
     def left(self) -> list[Any]:
@@ -152,9 +155,11 @@ class WireLog(Sender):
             if name in vars(group):
                 self._saved[name] = vars(group)[name]
                 setattr(group, name, _wrap(getattr(group, name), wrapper))
+        self._functional.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._functional.__exit__(None, None, None)
         for name, original in self._saved.items():
             setattr(dist.ProcessGroup, name, original)
         self._saved.clear()
@@ -190,10 +195,20 @@ class WireLog(Sender):
         self._received.append(_OnItsWay(message, original(group, *args, **kwargs)))
         return self._received[-1]
 
+    def _note(self, kind: str, peer: int | None, tensor: torch.Tensor, group: Any) -> None:
+        """A functional call, which waits by itself where its result is first used."""
+        self._refuse_collectives(kind if peer is None else "")
+        message = _message(kind, peer, tensor, group)
+        message.waited = True
+        self.messages.append(message)
+
+    def _refuse_collectives(self, name: str) -> None:
+        if self._forbid and name:
+            raise Forbidden(f"dist.{name} is what you are building here")
+
     def _collective(self, name: str) -> Callable[..., Any]:
         def call(original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
-            if self._forbid:
-                raise Forbidden(f"dist.{name} is what you are building here")
+            self._refuse_collectives(name)
             tensors = _tensors(args)
             if not tensors:
                 return original(group, *args, **kwargs)

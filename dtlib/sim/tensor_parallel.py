@@ -62,7 +62,8 @@ def traffic(
     f and g stand twice in each block, g once more at the embedding and f at the output layer: that
     makes 4L + 2 all-reduces of s·b·h elements. Sequence parallelism makes a reduce-scatter and an
     all-gather of each, and adds up the gradients of what is whole on every rank: norms, biases and
-    positions. The loss sends three numbers per position, and the norm of the gradient one.
+    positions. The loss sends three numbers per position. (Clipping adds one number more, the norm
+    of the gradient, which is in no row.)
 
     Parameters
     ----------

@@ -17,7 +17,7 @@
 # %% [markdown]
 # One block of GPT-3 is 12,288 wide, and its matrices hold 1.8 billion
 # parameters: 3.6 GB in bf16. Data parallel keeps all of them on every rank.
-# ZeRO (lesson 16) cuts them up, and gathers them again for each use. **Can
+# ZeRO-3 (lesson 16) cuts them up, and gathers them again for each use. **Can
 # four ranks each keep a quarter of a layer's matrices, never see the other
 # three quarters, and still compute what one rank computes?**
 #
@@ -38,9 +38,10 @@ from lesson.pictures import draw_question
 draw_question()
 
 # %% [markdown]
-# Later `ranks` processes train a small GPT, `width` wide, with `heads` heads,
-# for `steps` steps on the CPU. `ranks` has to divide `heads` and the 24
-# positions of a sequence, and `heads` has to divide `width`.
+# Later `ranks` processes, 2 or more, train a small GPT, `width` wide, with
+# `heads` heads, for `steps` steps, 20 at most, on the CPU. `ranks` has to
+# divide `heads` and the 24 positions of a sequence, and `heads` has to divide
+# `width`.
 
 # %% tags=["parameters"]
 ranks = 4
@@ -119,9 +120,9 @@ print("the sum:", y.tolist())
 #
 # ●●○ *12 minutes.* Compute `gelu(x @ a) @ b` so that each rank multiplies
 # only with its own part of `a` and of `b`. In a real run a rank would have no
-# other part; here you get the whole matrices and cut them first. Every rank
-# returns the whole result. The ranks may send no more than one all-reduce of
-# it. N need not divide anything.
+# other part; here you get the whole matrices, in fp64, and cut them first.
+# Every rank returns the whole result. The ranks may send no more than one
+# all-reduce of it. N need not divide anything.
 
 # %% tags=["exercise"]
 import torch
@@ -148,8 +149,10 @@ learn.check("parallel_mlp", parallel_mlp)
 # ## Why one all-reduce is enough
 #
 # A cut by columns ends where a cut by rows begins: with some columns of the
-# middle on each rank. Between the two nobody has to talk. Any other order
-# needs a message between the matrices, because GELU needs whole sums.
+# middle on each rank. Between the two nobody has to talk. Any other pair of
+# cuts needs a message there. If the first matrix is cut by rows, each rank has
+# a term, and GELU needs the whole sum. If both are cut by columns, the second
+# product needs the columns of all ranks.
 
 # %%
 from lesson.pictures import draw_mlp
@@ -185,15 +188,19 @@ for enter in (lambda x: x, f):
     print(name, "y", y.item(), "gradient of x", x.grad.item())
 
 # %% [markdown]
-# Without f the losses are right, and everything below this layer trains with
-# wrong gradients: nothing crashes. The gradients of the weights need no
-# message, because only one rank has each of them. Now count all messages of
-# the course's MLP, which has f and g (`dtlib/scratch/tensor_parallel`).
+# Without f the losses of the first step are right, and everything below this
+# layer trains with wrong gradients: nothing crashes. The gradients of the
+# weights need no message, because only one rank has each of them. Now count
+# all messages of the course's MLP, which has f and g
+# (`dtlib/scratch/tensor_parallel`). The same run trains the GPT of a later
+# section.
 
 # %%
 from lesson import tp_runs
 
-forward, backward = tp_runs.messages_of_an_mlp(ranks)
+sizes = tp_runs.Sizes(ranks=ranks, width=width, heads=heads, steps=steps)
+found = tp_runs.run(sizes)
+forward, backward = found["tensor"].mlp
 learn.measured("messages", len(forward))
 learn.table(
     [["forward", *forward], ["backward", *backward]],
@@ -238,9 +245,10 @@ def attend(q, k, v, heads):
 # ## Exercise 2: cut attention by heads
 #
 # ●●○ *15 minutes.* Each rank computes heads/N of the heads; N divides
-# `heads`. The rows of `out` belong to the heads in their order: the first d
-# rows to head 0. Every rank returns the whole result, and the ranks send no
-# more than one all-reduce of it.
+# `heads`. Here a head is d columns wide, and heads · d is not the width h of
+# x. The rows of `out` belong to the heads in their order: the first d rows to
+# head 0. Every rank returns the whole result, and the ranks send no more than
+# one all-reduce of it.
 
 
 # %% tags=["exercise"]
@@ -266,30 +274,31 @@ learn.check("parallel_attention", parallel_attention)
 
 # %% [markdown]
 # The same plan as in the MLP: the first matrix by columns, the second by rows,
-# one sum at the end. The number of heads limits N. Under **grouped-query
-# attention** several query heads share a key and a value. If there are fewer
-# keys than ranks, several ranks keep the same key, and add up their gradients
-# of it.
+# one sum at the end. The number of heads limits N. (In newer models several
+# heads of queries share one key and one value: **grouped-query attention**. If
+# there are fewer keys than ranks, several ranks keep the same key, and add up
+# their gradients of it.)
 #
 # ## A whole GPT
 #
 # The course's `TensorParallelGPT` cuts every block in this way, and its
-# embedding by words. `tp_runs` trains it on real ranks, and beside it a twin
-# in one process, in fp64. All ranks see the same tokens. With AdamW we leave
-# the keys' biases out: their true gradient is 0, and AdamW would divide
-# rounding errors by their own size.
+# embedding by words. `tp_runs` has trained it on real ranks, and beside it a
+# twin in one process, in fp64. All ranks see the same tokens. (With AdamW we
+# don't compare the biases of the keys. Such a bias adds the same to all scores
+# of a query, which softmax ignores, so its true gradient is 0; AdamW would
+# divide what is left, rounding errors, by their own size.)
 
 # %%
-sizes = tp_runs.Sizes(ranks=ranks, width=width, heads=heads, steps=steps)
-found = tp_runs.run(sizes)
 assert tp_runs.worst(found) < 1e-11
 learn.table(*tp_runs.distances(found))
 
 # %% [markdown]
-# They differ in the last bits alone. ("Sequence" is the next section.) Each
-# rank clips by the norm of the *whole* gradient: it adds up the squares of
-# what is cut over the ranks, and counts what all ranks have only once. Now
-# what a rank holds and sends:
+# They differ by rounding alone. AdamW enlarges it, because it divides each
+# gradient by its own size, also one that is nearly 0. ("Sequence" is the next
+# section.) The gradients are clipped: if their norm exceeds 1, they are scaled
+# down. A rank needs the norm of the *whole* gradient for that, so the ranks
+# add up the squares of what is cut, and count what all of them have only once.
+# Now what a rank holds and sends:
 
 # %%
 learn.table(*tp_runs.held_and_sent(found))
@@ -301,17 +310,20 @@ assert found["tensor"].all_reduces == 4 * sizes.layers + 5
 
 # %% [markdown]
 # Two f and two g in each block, one g after the embedding, one f before the
-# output layer: 4L + 2 all-reduces of s·b·h elements for L layers. The loss
-# adds two small ones and clipping one. Unlike data parallel's, these messages
-# cannot wait: the next matrix needs what arrives.
+# output layer: 4L + 2 all-reduces for L layers, each of s·b·h elements, for b
+# sequences of s positions and a model h wide. The loss adds two small ones and
+# clipping one. Unlike data parallel's, most of these messages cannot wait,
+# because the next matrix needs what arrives. (Only f's all-reduce in backward
+# can run beside something: the gradients of the same layer's weights don't
+# need it. Megatron-LM does that.)
 #
 # ## Sequence parallelism
 #
-# Outside of f and g, norms and dropout still work on all positions on every
-# rank, and keep all of their activations there. Yet they treat each position
-# by itself. **Sequence parallelism**
-# (https://arxiv.org/abs/2205.05198) leaves each rank s/N of the positions
-# there:
+# Outside of f and g, norms and dropout (which zeroes some activations at
+# random) still work on all positions on every rank, and keep all of their
+# activations there. Yet they treat each position by itself. **Sequence
+# parallelism** (https://arxiv.org/abs/2205.05198) leaves each rank s/N of the
+# positions there:
 
 # %%
 from lesson.pictures import draw_sequence
@@ -320,8 +332,9 @@ draw_sequence()
 
 # %% [markdown]
 # g becomes a reduce-scatter: each rank gets the sum for its own positions
-# only. f becomes an all-gather. In backward each is what the other was in
-# forward. What does that cost, and what does it save?
+# only. f becomes an all-gather. (The paper names them the other way round: its
+# g is the all-gather.) In backward each is what the other was in forward. What
+# does that cost, and what does it save?
 
 # %%
 plain, sequence = found["tensor"], found["sequence"]
@@ -331,11 +344,12 @@ learn.table(*tp_runs.activations(found, sizes))
 # %% [markdown]
 # An all-reduce *is* a reduce-scatter and an all-gather, so as many elements go
 # round the ring. There is one message more: a norm's gradient now comes from
-# s/N positions, so these small gradients are added up after backward. (In a
-# model as narrow as this one they are some per cent of all.) The activations
-# shrink from 4 + 12/N to 2 + 14/N of s·b·h elements in a block.
-# (Megatron-LM gets 16/N: it also gathers f's output again in backward,
-# instead of keeping it.)
+# s/N positions, so these small gradients are added up after backward. (Here
+# they are some per cent of all, because a batch has only 48 tokens; how wide
+# the model is makes no difference.) The activations shrink from 4 + 12/N to
+# 2 + 14/N of s·b·h elements in a block, and a little for the statistics of
+# norms and softmax. (Megatron-LM gets 16/N: it also gathers f's output again
+# in backward, instead of keeping it.)
 #
 # ## Exercise 3: a loss that no rank can see
 #
@@ -343,9 +357,10 @@ learn.table(*tp_runs.activations(found, sizes))
 # the logits of its own words, [s, V/N], and the first of them is word `first`.
 # For a vocabulary of 50,257 words we do not want to gather them. The loss of a
 # position is log Σ exp(logit) − logit of its label. Return it for each
-# position, [s], on every rank. Logits may be as large as 1000, and exp(1000)
-# is infinite: subtract the same number from all logits first. Send at most
-# three numbers per position, and leave `logits` as they are.
+# position, [s], on every rank. Logits may be 1000 or −1000, and exp(1000) is
+# infinite: first subtract from all logits *of a position* the same number. The
+# ranks may send no more than an all-reduce of three numbers per position.
+# Leave `logits` as they are.
 
 
 # %% tags=["exercise", "stretch"]
@@ -372,14 +387,16 @@ learn.check("vocabulary_loss", vocabulary_loss)
 #
 # In each block the ranks wait four times for an all-reduce. How long is that
 # beside the computing? Take a block of GPT-3, one sequence of 2048 tokens in
-# bf16, and GPUs that reach 400 TFLOP/s, with links as those of an H100: 450
-# GB/s inside a node (NVLink), and a network of 50 GB/s between nodes. These
-# are formulas, nothing is measured:
+# bf16, and GPUs that reach 400 TFLOP/s, in nodes as in lesson 07: each GPU has
+# 450 GB/s inside a node (NVLink), and an adapter of its own with 50 GB/s to
+# other nodes. A message also takes 5 µs inside and 15 µs between nodes. An
+# all-reduce over several nodes works in two levels. These are formulas,
+# nothing is measured:
 
 # %%
 from lesson import links
 
-rows = links.block_times([2, 4, 8, 16])
+rows = links.block_times([2, 4, 8, 16, 32])
 links.draw(rows)
 
 # %%
@@ -391,10 +408,12 @@ learn.measured("two_nodes", sixteen.sending / sixteen.computing)
 
 # %% [markdown]
 # Twice as many ranks halve the computing. The messages do not shrink: a ring
-# sends 2(N−1)/N of the same s·b·h elements for any N. As soon as one link of
-# the ring leaves the node, all wait for that link. So tensor parallelism fills
-# a node, and other kinds of parallelism join the nodes. Where does sending
-# take longer than computing?
+# sends 2(N−1)/N of the same s·b·h elements for any N, and between nodes a part
+# of them is sent once more, on a slower link. So from one node to two the
+# efficiency falls much faster than inside a node. If the GPUs of a node share
+# a single adapter (last column), two nodes are slower than one. So tensor
+# parallelism fills a node, and other kinds of parallelism, which send less or
+# can hide it, join the nodes. Where does sending take longer than computing?
 
 # %%
 learn.what_if("inside_a_node")
@@ -405,8 +424,9 @@ learn.what_if("inside_a_node")
 # An all-gather followed by a product need not happen one after the other. A
 # rank has its own positions from the start: it can multiply these while the
 # neighbour's arrive, and so on round the ring. The product is cut into N
-# pieces, and N − 1 messages hide behind them
-# (https://doi.org/10.1145/3567955.3567959). A simulation for 4 ranks:
+# pieces, and N − 1 messages hide behind them, if a piece takes at least as
+# long as a message (https://doi.org/10.1145/3567955.3567959). A simulation for
+# 4 ranks:
 
 # %%
 from lesson import overlap
@@ -422,9 +442,9 @@ learn.table(*overlap.table(computing=4.0, sending=3.0, n=4))
 #
 # ## For real: DTensor
 #
-# PyTorch's own tensor parallelism needs no new model. `parallelize_module`
-# turns the weights of a module into **DTensors**, tensors that know how they
-# are cut over a **mesh** of ranks, and puts f and g around them:
+# PyTorch's own tensor parallelism needs no new MLP. `parallelize_module` turns
+# the weights of a module into **DTensors**, tensors that know how they are cut
+# over a **mesh** of ranks, and puts f and g around them:
 
 # %%
 # %%ranks 2
@@ -450,7 +470,9 @@ print("equal:", torch.allclose(mlp(x), whole, atol=1e-6))
 # %% [markdown]
 # `ColwiseParallel` cuts by columns of A, that is, by rows of `nn.Linear`'s
 # weight. The first shape is that of the whole matrix, the second what this
-# rank holds.
+# rank holds. Attention is not as easy: `ColwiseParallel` would cut the one
+# matrix query | key | value straight, as in exercise 2. It needs a model with
+# three separate projections that works with heads/N heads on a rank.
 #
 # ## Quiz
 
@@ -462,11 +484,11 @@ learn.quiz()
 #
 # - First matrix by columns, second by rows: one all-reduce for an MLP, and one
 #   for attention, whose parts are heads.
-# - f sums in backward what g sums in forward. Without f nothing crashes, and
-#   the gradients are wrong.
+# - g sums terms of y in forward, and f sums terms of x's gradient in backward.
+#   Without f nothing crashes, and the gradients are wrong.
 # - Sequence parallelism sends as much, and keeps fewer activations.
-# - The messages do not shrink with N and cannot wait, so they need the links
-#   inside a node.
+# - The messages do not shrink with N, and most of them cannot wait, so they
+#   need the links inside a node.
 
 # %%
 learn.take_away()

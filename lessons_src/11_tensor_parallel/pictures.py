@@ -6,24 +6,31 @@ from typing import Any
 
 from dtlib.learn.drawing import box, canvas, key, ranks, send
 
+HEIGHT = 0.8  # of a matrix in a rank's row
+
+
+def rows_of(axes: Any, x: float, rank: int, width: float, kind: str, n: int) -> None:
+    """A matrix of which a rank has part r of N of the rows: a strip from left to right."""
+    box(axes, x, rank, width, "outline", height=HEIGHT)
+    strip = HEIGHT / n
+    box(axes, x, rank - HEIGHT / 2 + (rank + 0.5) * strip, width, kind, height=strip)
+
 
 def draw_question(n: int = 4) -> Any:
     """Each rank has x and a quarter of both matrices; how does it get y?"""
     figure, axes = canvas(
         f"Each of {n} ranks keeps a part of both matrices. How does it get all of y?",
-        f"{n} ranks in rows. Each holds all of x, part r of {n} of the matrices A and B, and needs "
-        "all of y = gelu(x A) B.",
+        f"{n} ranks in rows. Each holds all of x, some part of the matrices A and B, one of {n}, "
+        "and needs all of y = gelu(x A) B.",
         size=(7, 2.8),
     )
     ranks(axes, n, 14)
     for rank in range(n):
-        part = (rank / n, (rank + 1) / n)
         box(axes, 0.1, rank, 2, "activations", "x")
-        box(axes, 3, rank, 3, "weights", "A", part=part)
-        box(axes, 6.5, rank, 3, "weights", "B", part=part)
+        for x, name in ((3, "A"), (6.5, "B")):
+            box(axes, x, rank, 3, "outline", f"¼ of {name}?" if n == 4 else f"1/{n} of {name}?")
         send(axes, (9.7, rank), (11.2, rank), "?", kind="outline")
         box(axes, 11.4, rank, 2, "activations", "y")
-    key(figure, ["activations", "weights", "outline"], {"outline": "kept by other ranks"})
     return figure
 
 
@@ -32,24 +39,28 @@ def draw_mlp(n: int = 4) -> Any:
     figure, axes = canvas(
         "Between the two matrices nobody talks, and after them all ranks add up",
         f"{n} ranks in rows. Rank r multiplies x with part r of the columns of A, which gives "
-        f"part r of {n} of the middle, and that with part r of the rows of B, which gives a whole "
-        "term of y. An all-reduce over all ranks makes y of the terms.",
+        f"part r of {n} of the columns of the middle, and that with part r of the rows of B, which "
+        "gives a term of y, as large as y. Columns are drawn as a strip from top to bottom, rows "
+        "as one from left to right. An all-reduce over all ranks makes y of the terms.",
         size=(7, 3),
     )
     ranks(axes, n, 17.2)
     for rank in range(n):
         part = (rank / n, (rank + 1) / n)
         box(axes, 0.1, rank, 1.4, "activations", "x")
-        box(axes, 2.0, rank, 2.6, "weights", "A", part=part)
+        box(axes, 2.0, rank, 2.6, "weights", part=part, height=HEIGHT)
         send(axes, (4.7, rank), (5.5, rank), kind="outline")
-        box(axes, 5.6, rank, 2.6, "activations", part=part)
-        box(axes, 8.7, rank, 2.6, "weights", "B", part=part)
+        box(axes, 5.6, rank, 2.6, "activations", part=part, height=HEIGHT)
+        rows_of(axes, 8.7, rank, 2.6, "weights", n)
         send(axes, (11.4, rank), (12.2, rank), kind="outline")
         box(axes, 12.3, rank, 1.4, "activations", "term")
         box(axes, 15.7, rank, 1.4, "activations", "y")
         for other in range(n):
             if other != rank:
                 send(axes, (13.75, other), (15.65, rank))
+    for x, text in ((3.3, "columns of A"), (6.9, "these columns"), (10, "rows of B")):
+        axes.text(x, -0.5, text, ha="center", va="bottom", fontsize=9)
+    axes.set_ylim(n - 0.5, -0.9)
     words = {"outline": "on other ranks", "communication": "all-reduce (g)"}
     key(figure, ["activations", "weights", "outline", "communication"], words)
     return figure
@@ -60,10 +71,10 @@ def draw_sequence(n: int = 4) -> Any:
     figure, several = canvas(
         "With sequence parallelism a rank keeps only its own positions outside of f and g",
         f"Two panels with {n} ranks in rows. Above, plain tensor parallelism: norm and dropout "
-        "work on all positions on every rank, f passes them on, the layer has its own columns, g "
-        f"all-reduces. Below: norm and dropout work on part r of {n} of the positions; f gathers "
-        "all positions, g reduces and scatters. Of each collective the first pass of the ring is "
-        "drawn.",
+        "work on all positions (rows) on every rank, f passes them on, the layer has its own "
+        f"columns, g all-reduces. Below: norm and dropout work on part r of {n} of the positions; "
+        "f gathers all positions, g reduces and scatters. Of each collective the first pass "
+        "of the ring is drawn.",
         size=(7, 5), rows=2,
     )  # fmt: skip
     for axes, sequence in zip(several, (False, True), strict=True):
@@ -71,9 +82,11 @@ def draw_sequence(n: int = 4) -> Any:
         axes.set_title("sequence" if sequence else "tensor", loc="left")
         for rank in range(n):
             part = (rank / n, (rank + 1) / n)
-            positions = part if sequence else (0, 1)
             for x in (0.1, 11.9):
-                box(axes, x, rank, 2.9, "activations", part=positions)
+                if sequence:
+                    rows_of(axes, x, rank, 2.9, "activations", n)
+                else:
+                    box(axes, x, rank, 2.9, "activations", height=HEIGHT)
             box(axes, 4.6, rank, 1.6, "activations", "x")
             box(axes, 7.0, rank, 2.6, "weights", part=part)
             for start, end in ((3.05, 4.5), (9.7, 11.8)):

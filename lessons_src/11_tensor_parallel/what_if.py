@@ -8,6 +8,27 @@ INSIDE, BETWEEN = 5e-6, 15e-6  # seconds of latency of a message
 SEQUENCE = 2048
 
 
+def all_reduce_s(size, ranks, gpus, network):
+    """Seconds of an all-reduce, in two levels if the ranks are on several nodes.
+
+    Lesson 07's model of a node: each GPU has a link to its neighbours and a network adapter of its
+    own. Reduce-scatter inside each node, all-reduce the pieces between nodes, all-gather inside.
+
+    Parameters
+    ----------
+    size
+        Bytes of the tensor.
+    ranks, gpus
+        N, and how many GPUs are in a node; a multiple of it, or less.
+    network
+        GB/s that a GPU sends between nodes.
+    """
+    local = min(ranks, gpus)
+    inside = ring_all_reduce_time(size, local, INSIDE, 1 / NVLINK / 1e9)
+    between = ring_all_reduce_time(size / local, ranks // local, BETWEEN, 1 / network / 1e9)
+    return inside + between
+
+
 def block_ms(width, tokens, ranks, gpus, network):
     """Milliseconds that a block computes and sends in bf16, forward and backward.
 
@@ -15,19 +36,15 @@ def block_ms(width, tokens, ranks, gpus, network):
     ----------
     width, tokens
         h, and the tokens of a micro-batch, in sequences of 2048.
-    ranks, gpus
-        N, and how many GPUs are in a node. A ring over several nodes is as fast as its slowest
-        link.
-    network
-        GB/s between nodes.
+    ranks, gpus, network
+        As in `all_reduce_s`.
     """
-    inside = ranks <= gpus
-    speed = NVLINK if inside else min(network, NVLINK)
     operations, _ = gpt_step(tokens, SEQUENCE, 1, width, 0)
     size = 2 * tokens * width  # s·b·h elements in bf16; f and g add them up four times
-    latency = INSIDE if inside else BETWEEN
-    each = ring_all_reduce_time(size, ranks, latency, 1 / speed / 1e9)
-    return 1000 * operations / ranks / SPEED, 1000 * 4 * each
+    return (
+        1000 * operations / ranks / SPEED,
+        1000 * 4 * all_reduce_s(size, ranks, gpus, network),
+    )
 
 
 def inside_a_node(width, tokens, ranks_power, gpus, network):

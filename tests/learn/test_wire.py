@@ -3,8 +3,9 @@
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 
-from dtlib.learn.wire import ANY, Forbidden, WireLog
+from dtlib.learn.wire import ANY, Forbidden, WireLog, elements_sent
 from dtlib.ranks.launcher import launch
 
 
@@ -131,3 +132,81 @@ def started():
 def test_a_collective_that_nobody_waited_for_is_noted():
     for seen in launch(started, ranks=2, timeout=20, show=False):
         assert seen == ([True, True, False], [True, True, False], True)
+
+
+def named(name, older):
+    """A functional collective, which torch 2.14 has renamed."""
+    return getattr(funcol, name, None) or getattr(funcol, older)
+
+
+def functional_calls():
+    """Each collective of `_functional_collectives` on 6 elements, and what DTensor sends."""
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, init_device_mesh
+
+    x, world = torch.arange(6.0), dist.group.WORLD
+    part = DTensor.from_local(x, init_device_mesh("cpu", (2,)), [Partial()], run_check=False)
+    shard = DTensor.from_local(x, part.device_mesh, [Shard(0)], run_check=False)
+    n = dist.get_world_size()
+    sent, arrived = {}, {}
+    for name, call in {
+        "all_reduce": lambda: funcol.all_reduce(x, "sum", world),
+        "all_reduce_coalesced": lambda: sum(funcol.all_reduce_coalesced([x, x], "sum", world)),
+        "all_gather": lambda: named("all_gather_single", "all_gather_tensor")(x, 0, world),
+        "reduce_scatter": lambda: named("reduce_scatter_single", "reduce_scatter_tensor")(
+            x, "sum", 0, world
+        ),
+        "all_to_all": lambda: funcol.all_to_all_single(x, None, None, world),
+        "with a gradient": lambda: named(
+            "all_gather_single_autograd", "all_gather_tensor_autograd"
+        )(x, 0, world),
+        "partial": lambda: part.redistribute(placements=[Replicate()]).to_local(),
+        "shard": lambda: shard.redistribute(placements=[Replicate()]).to_local(),
+    }.items():
+        with WireLog() as log:
+            arrived[name] = (call() + 0).sum().item()
+        sent[name] = ([m.kind for m in log.messages], elements_sent(log.messages, n))
+    with pytest.raises(Forbidden, match="all_reduce"), WireLog(forbid_collectives=True):
+        funcol.all_reduce(x, "sum", world)
+    with WireLog() as log:  # all_to_all_single: each rank sends all but its own part
+        dist.all_to_all_single(torch.empty(6), x)
+    sent["not functional"] = ([m.kind for m in log.messages], elements_sent(log.messages, n))
+    return sent, arrived, type(torch.ops._c10d_functional.all_reduce).__name__
+
+
+def test_functional_collectives_and_those_of_dtensor_are_logged():
+    for rank, (sent, arrived, after) in enumerate(
+        launch(functional_calls, ranks=2, timeout=60, show=False)
+    ):
+        assert sent == {
+            "all_reduce": (["all_reduce"], 6),
+            "all_reduce_coalesced": (["all_reduce", "all_reduce"], 12),
+            "all_gather": (["all_gather"], 6),
+            "reduce_scatter": (["reduce_scatter"], 3),
+            "all_to_all": (["all_to_all_single"], 3),
+            "with a gradient": (["all_gather"], 6),
+            "partial": (["all_reduce"], 6),
+            "shard": (["all_gather"], 6),
+            "not functional": (["all_to_all_single"], 3),
+        }
+        assert arrived["all_reduce"] == arrived["partial"] == arrived["shard"] == 30
+        assert arrived["reduce_scatter"] == (6, 24)[rank]
+        assert after == "OpOverloadPacket"  # nothing of the log is left behind
+
+
+@pytest.mark.skipif(not hasattr(funcol, "isend_inplace"), reason="torch 2.14 brought them")
+def test_functional_messages_are_logged():
+    for rank, (kinds, arrived) in enumerate(
+        launch(functional_messages, ranks=2, timeout=20, show=False)
+    ):
+        assert kinds == [("send", 1 - rank, 3), ("recv", 1 - rank, 3)] * 2
+        assert arrived == 3 * 10.0 ** (1 - rank)
+
+
+def functional_messages():
+    x, y, other = torch.full((3,), 10.0 ** dist.get_rank()), torch.zeros(3), 1 - dist.get_rank()
+    with WireLog() as log:
+        sent = funcol.isend_inplace(x, other)
+        (funcol.irecv_inplace(y, other) + 0).sum(), sent.wait()
+        both = ["isend", "irecv"], [other] * 2, [0, 0], [x, y], dist.group.WORLD.group_name
+        arrived = (funcol.batch_p2p_ops_inplace(*both)[1] + 0).sum().item()
+    return [(m.kind, m.peer, m.elements) for m in log.messages], arrived

@@ -101,6 +101,7 @@ def refusals():
         "context": raised(lambda: model(torch.zeros(1, 10, dtype=torch.long), tokens)),
         "token": raised(lambda: model(beyond, tokens)),
         "label": raised(lambda: model(tokens, beyond)),
+        "negative token": raised(lambda: model(tokens - 1, tokens)),
         "heads": raised(lambda: tp.TensorParallelGPT(odd)),
         "dropout": raised(lambda: tp.TensorParallelGPT(dropping)),
         "narrow": raised(lambda: tp.ColumnLinear(nn.Linear(2, 1))),
@@ -213,6 +214,7 @@ def test_refusals(found):
         assert "a sequence of 10 tokens exceeds the context of 8" in refused["context"]
         for what in ("token", "label"):
             assert f"rank {rank}: token 9 is not in a vocabulary of 9" in refused[what]
+        assert f"rank {rank}: token -1 is not in a vocabulary of 9" in refused["negative token"]
         assert "1 heads must be a multiple of the 2 ranks" in refused["heads"]
         assert "drops 0.2 of its attention's probabilities" in refused["dropout"]
         assert "a dimension of 1 cannot be cut for 2 ranks" in refused["narrow"]

@@ -60,10 +60,13 @@ class VocabularyEmbedding(nn.Module):
         Raises
         ------
         BadInput
-            If a token, or a label, is V or more.
+            If a token is negative, or V or more.
         """
-        if not tokens.is_meta and int(tokens.max()) >= self.vocabulary:
-            raise BadInput(
-                f"rank {dist.get_rank()}: token {int(tokens.max())} is not in a vocabulary of "
-                f"{self.vocabulary}: the last one is {self.vocabulary - 1}."
-            )
+        if tokens.is_meta:
+            return
+        for token in (int(tokens.max()), int(tokens.min())):
+            if not 0 <= token < self.vocabulary:
+                raise BadInput(
+                    f"rank {dist.get_rank()}: token {token} is not in a vocabulary of "
+                    f"{self.vocabulary}: these are 0 to {self.vocabulary - 1}."
+                )

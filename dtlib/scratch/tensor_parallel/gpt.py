@@ -121,7 +121,9 @@ class TensorParallelGPT(nn.Module):
         self.ln_f = Norm(whole.ln_f, edges)
 
     def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """The summed loss of tokens [b, s], without negative labels, in nats; equal on all ranks.
+        """The summed loss of tokens [b, s], in nats; equal on all ranks.
+
+        A position with a negative label counts 0.
 
         Raises
         ------
@@ -132,7 +134,7 @@ class TensorParallelGPT(nn.Module):
             raise BadInput(
                 f"a sequence of {tokens.shape[1]} tokens exceeds the context of {self.context}."
             )
-        self.wte.refuse_unknown(labels)
+        self.wte.refuse_unknown(labels.clamp(min=0))
         logits = tokens
         for block in self.blocks():
             logits = block(logits)

@@ -38,6 +38,27 @@ def projects_all(x, qkv, out, heads):
     return y
 
 
+def broadcast_by_all(x, qkv, out, heads):
+    y = attend(*(x @ qkv).chunk(3, dim=1), heads) @ out
+    dist.broadcast(y, 0)
+    return y
+
+
+def own_heads_among_zeros(x, qkv, out, heads):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    own = [third.tensor_split(n, dim=1)[rank] for third in qkv.chunk(3, dim=1)]
+    y = torch.zeros(len(x), len(out), dtype=x.dtype)
+    y.tensor_split(n, 1)[rank].copy_(attend(*(x @ columns for columns in own), heads // n))
+    y = y @ out
+    dist.all_reduce(y)
+    return y
+
+
+def without_a_product(x, qkv, out, heads):
+    y = (x[:, :, None] * qkv[None]).sum(1)
+    return (attend(*y.chunk(3, dim=1), heads)[:, :, None] * out[None]).sum(1)
+
+
 # Right.
 def by_slices(x, qkv, out, heads):
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -75,6 +96,10 @@ ALSO_WRONG = [
     ("two_sums", sums_the_projections),
     ("whole", alone),
     ("whole", projects_all),
+    ("whole", broadcast_by_all),
+    ("whole", own_heads_among_zeros),
+    ("alone", without_a_product),
+    ("in_place", {"return y": "pass"}),
     ("changed", {SUM: f"{SUM}; qkv.zero_()"}),
     ("mean", {SUM: "dist.all_reduce(y); y /= n"}),
     ("shapes", {OUT: "out"}),

@@ -2,6 +2,7 @@
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from torch.nn import functional as F
 
 from ..exercises.mlp import GATHERED, MINE, ROWS, SUM, A, B, Y
@@ -43,6 +44,61 @@ def all_columns_and_own_rows(x, a, b):
     return y
 
 
+def broadcast_by_all(x, a, b):
+    y = F.gelu(x @ a) @ b
+    dist.broadcast(y, 0)
+    return y
+
+
+def broadcast_by_rank_0(x, a, b):
+    y = torch.zeros(len(x), b.shape[1], dtype=x.dtype)
+    if dist.get_rank() == 0:
+        y = F.gelu(x @ a) @ b
+    dist.broadcast(y, 0)
+    return y
+
+
+def own_positions(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    y = torch.zeros_like(x)
+    y.tensor_split(n)[rank].copy_(F.gelu(x.tensor_split(n)[rank] @ a) @ b)
+    dist.all_reduce(y)
+    return y
+
+
+def own_columns_among_zeros(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    middle = torch.zeros(len(x), a.shape[1], dtype=x.dtype)
+    middle.tensor_split(n, 1)[rank].copy_(F.gelu(x @ a.tensor_split(n, 1)[rank]))
+    y = middle @ b
+    dist.all_reduce(y)
+    return y
+
+
+def without_a_product(x, a, b):
+    middle = F.gelu((x[:, :, None] * a[None]).sum(1))
+    return (middle[:, :, None] * b[None]).sum(1)
+
+
+def sums_twice_by_functions(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    middle = x.tensor_split(n, dim=1)[rank] @ a.tensor_split(n, dim=0)[rank]
+    middle = F.gelu(functional.all_reduce(middle, "sum", dist.group.WORLD))
+    y = middle.tensor_split(n, dim=1)[rank] @ b.tensor_split(n, dim=0)[rank]
+    return functional.all_reduce(y, "sum", dist.group.WORLD) + 0
+
+
+def sums_the_columns_of_all(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    middle = torch.zeros(len(x), a.shape[1], dtype=x.dtype)
+    middle.tensor_split(n, 1)[rank].copy_(F.gelu(x @ a.tensor_split(n, 1)[rank]))
+    dist.all_reduce(middle)
+    y = torch.zeros(len(x), b.shape[1], dtype=x.dtype)
+    y.tensor_split(n, 1)[rank].copy_(middle @ b.tensor_split(n, 1)[rank])
+    dist.all_reduce(y)
+    return y
+
+
 # Right.
 def strided(x, a, b):
     """Any columns will do, as long as they are those of the rows."""
@@ -50,6 +106,12 @@ def strided(x, a, b):
     y = torch.nn.functional.gelu(x @ a[:, rank::n]) @ b[rank::n]
     dist.all_reduce(y, op=dist.ReduceOp.SUM)
     return y
+
+
+def by_functions(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    y = F.gelu(x @ a.tensor_split(n, 1)[rank]) @ b.tensor_split(n)[rank]
+    return functional.all_reduce(y, "sum", dist.group.WORLD)
 
 
 def in_two_halves(x, a, b):
@@ -61,12 +123,22 @@ def in_two_halves(x, a, b):
 
 
 ALSO_WRONG = [
-    ("gathers", gathers_the_middle),
+    ("whole", gathers_the_middle),  # and multiplies all of it with all of b
     ("gathers", {SUM: GATHERED + "sum(parts)"}),
     ("two_sums", sums_twice),
+    ("two_sums", sums_twice_by_functions),
+    ("two_sums", sums_the_columns_of_all),
+    ("two_sums", {SUM: f"{SUM}\n    {SUM}\n    y /= n"}),
     ("whole", alone),
     ("whole", alone_and_the_mean),
     ("whole", all_columns_and_own_rows),
+    ("whole", broadcast_by_all),
+    ("whole", broadcast_by_rank_0),
+    ("whole", own_positions),
+    ("whole", own_columns_among_zeros),
+    ("whole", {A: "a", B: "b", SUM: "dist.barrier()"}),
+    ("alone", without_a_product),
+    ("in_place", {"return y": "pass"}),
     ("changed", {Y: "F.gelu(x @ own_a) @ own_b; x += 1"}),
     ("gelu_of_terms", {A: ROWS, Y: f"F.gelu({MINE} @ own_a) @ b"}),
     ("shapes", {B: "b"}),
@@ -77,7 +149,12 @@ ALSO_WRONG = [
     ("value", lambda x, a, b: torch.zeros_like(x)),
     ("kind", lambda x, a, b: [1.0]),
 ]  # fmt: skip
-ALSO_RIGHT = [strided, in_two_halves, {f"    {SUM}\n": f"    {SUM}\n    y = y * 1.0\n"}]
+ALSO_RIGHT = [
+    strided,
+    by_functions,
+    in_two_halves,
+    {f"    {SUM}\n": f"    {SUM}\n    y = y * 1.0\n"},
+]
 LADDER = (
     """\
 def parallel_mlp(x, a, b):

@@ -11,7 +11,17 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed
 from dtlib.learn.wire import elements_sent
 
-from .cutting import SAME, drawn, facts, joined, rows_of_all, rows_of_the_first, too_much, watched
+from .cutting import (
+    SAME,
+    drawn,
+    facts,
+    joined,
+    part_of_x,
+    rows_of_all,
+    rows_of_the_first,
+    too_much,
+    watched,
+)
 from .mlp import GATHERED, reduced_to_one
 
 POSITIONS, WIDTH, SIZE = 3, 4, 12  # SIZE of a head: 3 and 4 ranks' heads divide it
@@ -52,6 +62,16 @@ def run(answer, x, qkv, out, heads):
     return watched(answer, (x, qkv, out, heads), right, products + 4 * len(x) ** 2 * own)
 
 
+def no_out(seen, out):
+    """What the heads give, of which `out` has not been applied; on one rank it shows at once."""
+    one, rows = seen[0], len(out[0])
+    return (
+        len(seen) == 1
+        and one.shape[1:] == (rows,)
+        and {"rank": 0, "wide": list(one.shape), "shape": list(one.want_shape)}
+    )
+
+
 def passed(seen):
     sent = max(elements_sent(one.messages, 4) for one in seen[-1])
     enough = 2 * 3 / 4 * POSITIONS * WIDTH
@@ -76,6 +96,12 @@ EXERCISE = RankAnswer(
         ("order", {"q, k, v = ": "v, k, q = "}),
         ("first_keys",
          {PROJECT: f"{PROJECT}\n    k, v = (x @ t.tensor_split(n, dim=1)[0] for t in thirds[1:])"}),
+        ("rank_0_heads", {OWN: "third.tensor_split(n, dim=1)[0]"}),
+        ("columns", {OWN: "third[:, rank::n]", OUT: "out[rank::n]"}),
+        ("per_head", {THIRDS: "qkv.unflatten(1, (heads, 3, -1)).transpose(1, 2).flatten(1)"
+                              ".chunk(3, dim=1)"}),
+        ("width", {THIRDS: "[qkv[:, k * x.shape[1] : (k + 1) * x.shape[1]] for k in range(3)]",
+                   OUT: "out[: x.shape[1]].tensor_split(n)[rank]"}),
         ("dealt", {OWN: "third.unflatten(1, (heads, -1))[:, rank::n].flatten(1)",
                    HEADS: "heads // n"}),
         ("scores_of_terms", {OWN: "third.tensor_split(n, dim=0)[rank]", PROJECT: TERMS,
@@ -83,14 +109,16 @@ EXERCISE = RankAnswer(
         ("adds_heads", {f"{HEADS}) @ {OUT}": f"{HEADS})",
                         SUM: f"{SUM}\n    y = y @ {OUT}\n    {SUM}"}),
         Mistake("shapes", {OUT: "out.tensor_split(n, dim=1)[rank]"}, when=rows_of_all),
+        Mistake("part_of_x", {PROJECT: TERMS}, when=part_of_x),
         Mistake("all_of_x", {OWN: "third.tensor_split(n, dim=0)[rank]"}, when=rows_of_the_first),
+        Mistake("no_out", {f" @ {OUT}": ""}, when=no_out),
         Mistake("joined", {SUM: GATHERED + "torch.cat(parts, dim=1)"}, when=joined),
         Mistake("reduce", {SUM: "dist.reduce(y, 0)"}, when=reduced_to_one),
         Mistake("in_place", {SUM: "", "return y": "return dist.all_reduce(y)"}, when=nothing_back),
         Mistake("never_waited", {SUM: "dist.all_reduce(y, async_op=True)"}, when=not_waited),
     ],
     same=SAME,
-    wire=lambda seen: [(m.kind, m.elements, m.waited) for m in seen.messages],
+    wire=lambda seen: None,  # a mistake is in the numbers, however they were sent
     facts=facts,
     waste=lambda seen, n: too_much(seen, POSITIONS * WIDTH, n),
     passed=passed,

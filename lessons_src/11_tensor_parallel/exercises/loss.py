@@ -12,15 +12,13 @@ from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 from dtlib.learn.wire import elements_sent
 
-from .cutting import SAME, drawn, facts, fails_with
+from .cutting import SAME, all_reduced, drawn, facts, fails_with, first_wrong
 from .mlp import reduced_to_one
 
 # words of the solution
-TOP, TOTAL, COLUMN, TARGET, STACK, SUM, RETURN = (
+TOP, COLUMN, STACK, SUM, RETURN = (
     "    dist.all_reduce(top, dist.ReduceOp.MAX)\n",
-    "(logits - top[:, None]).exp().sum(dim=1)",
     "(labels - first).where(own, 0)",
-    "logits.gather(1, column[:, None])[:, 0].where(own, 0)",
     "torch.stack([total, target])",
     "dist.all_reduce(sums)",
     "sums[0].log() + top - sums[1]",
@@ -29,20 +27,39 @@ TOP, TOTAL, COLUMN, TARGET, STACK, SUM, RETURN = (
 vocabulary_loss = solution("vocabulary_loss", globals())
 
 
-def case(n, words, positions, large=0, since=0):
+def both(key, words):
+    """A mistake in an answer that adds the maximum at the end, and in one that subtracts it first.
+
+    The second takes the label's logit of what is left after the subtraction, so that the same
+    mistake gives other numbers.
+    """
+    if " + top" not in words:
+        yield key, {**words, "logits.gather": "(logits - top[:, None]).gather", " + top": ""}
+    yield key, words
+
+
+def case(n, words, positions, large=0, since=0, by_position=False, labels=None):
     """So many ranks share so many words; the labels go through all of them.
 
-    The logits from word `since` on are around `large`.
+    The logits from word `since` on are around `large`, or those before word -`since`; by position,
+    around 0, `large` and -`large` in turn.
     """
     said = f"{words} words, {positions} positions" + f", logits around {large}" * bool(large)
-    said += f" from word {since} on, else around 0" * bool(since)
-    logits = drawn(7, positions, words) + large * (torch.arange(words) >= since)
-    labels = torch.arange(positions) * 2 % words
+    said += f" from word {since} on, else around 0" * (since > 0)
+    said += f" before word {-since}, else around 0" * (since < 0)
+    word = torch.arange(words)
+    logits = drawn(7, positions, words) + large * (word >= since if since >= 0 else word < -since)
+    if by_position:
+        said = f"{words} words, positions with logits around 0, {large}, −{large} and so on"
+        logits = drawn(7, positions, words)
+        logits += large * torch.tensor([0, 1, -1] * positions)[:positions, None]
+    said += f", labels {labels}" * bool(labels)
+    target = torch.tensor(labels) if labels else torch.arange(positions) * 2 % words
 
     def make(rank, n):
         parts = [part.clone() for part in logits.tensor_split(n, dim=1)]
         first = sum(part.shape[1] for part in parts[:rank])
-        return parts[rank], labels.clone(), first, logits
+        return parts[rank], target.clone(), first, logits
 
     return n, said, make
 
@@ -60,34 +77,48 @@ def run(answer, logits, labels, first, whole):
 
 def facts_of_loss(got, want, labels, n):
     """Beside the first number that is wrong, its position and label."""
-    told = facts(got, want)
-    wrong = zip(got[told["rank"]], want[told["rank"]], strict=False) if isinstance(
-        got[told["rank"]], list) else ()  # fmt: skip
-    k = next((k for k, (x, y) in enumerate(wrong) if not abs(x - y) < SAME), 0)
-    if isinstance(got[told["rank"]], list) and len(got[told["rank"]]) > k:
-        told |= {"got": number(got[told["rank"]][k]), "want": number(want[told["rank"]][k])}
+    told, k = facts(got, want), 0
+    if all(isinstance(values, list) and values for values in (*got, *want)):
+        _, k = first_wrong(got, want)
     return {**told, "position": k, "label": int(labels[0][k]), "n": n}
 
 
 def waste(seen, labels, n):
-    """Three numbers per position are enough, however many words there are."""
+    """One all-reduce of three numbers per position is enough, however many words there are."""
     started = not_waited(seen)
     if started:
         return Wrong("never_waited", **started)
-    enough = 2 * (n - 1) / n * 3 * len(labels[0])
+    enough = all_reduced(3 * len(labels[0]), n)
     for one in seen:
         sent = elements_sent(one.messages, n)
-        if sent > enough + 1e-9:
-            return Wrong("gathers", rank=one.rank, n=n, sent=number(sent), enough=number(enough))
+        if sent > enough:
+            said = " and ".join(dict.fromkeys(one.collectives)) or "send"
+            return Wrong("gathers", rank=one.rank, n=n, sent=number(sent), enough=number(enough),
+                         calls=said, positions=len(labels[0]))  # fmt: skip
     return None
 
 
 def own_softmax(logits, labels, first):
-    own = (labels >= first) & (labels < first + logits.shape[1])
+    own = mine(logits, labels, first)
     loss = F.cross_entropy(logits, (labels - first).where(own, 0), reduction="none")
     loss = loss.where(own, 0)
     dist.all_reduce(loss)
     return loss
+
+
+def mine(logits, labels, first):
+    """Which labels are this rank's own words."""
+    return (labels >= first) & (labels < first + logits.shape[1])
+
+
+def left_early(logits, labels, first):
+    if not mine(logits, labels, first).any():
+        return torch.zeros(len(labels), dtype=logits.dtype)
+    return vocabulary_loss(logits, labels, first)
+
+
+def waits_if_owner(logits, labels, first):
+    return "all_reduce" if mine(logits, labels, first).any() else None
 
 
 def passed(seen):
@@ -100,28 +131,43 @@ EXERCISE = RankAnswer(
     vocabulary_loss,
     run=run,
     cases=[case(1, 4, 3), case(3, 6, 4), case(3, 7, 4), case(3, 6, 4, 1000),
-           case(3, 6, 4, 1000, since=4), case(4, 9, 5)],
+           case(3, 6, 4, 1000, since=4), case(3, 6, 4, 1000, by_position=True),
+           case(3, 6, 3, 1000, since=-2, labels=[0, 1, 0]),
+           case(4, 9, 5), case(4, 9, 5, 1000, since=7)],
     mistakes=[
-        ("own_max", {TOP: ""}),
-        ("smallest_max", {"ReduceOp.MAX": "ReduceOp.MIN"}),
-        ("overflow", {"logits - top[:, None]": "logits", " + top": ""}),
+        *both("own_max", {TOP: ""}),
+        ("mean_max", {TOP: "    dist.all_reduce(top); top /= dist.get_world_size()\n"}),
+        *both("overflow", {"logits - top[:, None]": "logits", " + top": ""}),
+        *both("strangers", {"[:, 0].where(own, 0)": "[:, 0]"}),
+        *both("strangers", {COLUMN: "(labels - first).clamp(0, logits.shape[1] - 1)",
+                            "[:, 0].where(own, 0)": "[:, 0]"}),
+        ("one_max", {"logits.max(dim=1).values": "logits.max()", "top[:, None]": "top"}),
+        ("one_max", {"logits.max(dim=1).values": "logits.abs().max(dim=1).values"}),
+        ("one_max", {"logits.max(dim=1).values": "logits.max(dim=1).values.clamp(min=0)"}),
         ("summed_max", {", dist.ReduceOp.MAX": ""}),
-        ("stays_home", {SUM: "pass"}),
-        ("target_stays", {SUM: "dist.all_reduce(sums[0])"}),
-        ("total_stays", {SUM: "dist.all_reduce(sums[1])"}),
-        ("strangers", {"[:, 0].where(own, 0)": "[:, 0]"}),
-        ("strangers", {COLUMN: "(labels - first) % logits.shape[1]",
-                       "[:, 0].where(own, 0)": "[:, 0]"}),
-        ("first_forgotten", {COLUMN: "labels % logits.shape[1]"}),
-        ("mean", {SUM: "dist.all_reduce(sums); sums /= dist.get_world_size()"}),
-        ("logs_added", {STACK: "torch.stack([total.log(), target])", "sums[0].log()": "sums[0]"}),
-        ("sign", {RETURN: "sums[1] - sums[0].log() - top"}),
         ("top_forgotten", {" + top": ""}),
-        ("top_twice", {TARGET: "(logits - top[:, None]).gather(1, column[:, None])"
-                               "[:, 0].where(own, 0)"}),
+        ("top_twice", {"logits.gather": "(logits - top[:, None]).gather"}),
+        *both("target_stays", {SUM: "dist.all_reduce(sums[0])"}),
+        *both("total_stays", {SUM: "dist.all_reduce(sums[1])"}),
+        *both("stays_home", {SUM: "pass"}),
+        *both("first_forgotten", {COLUMN: "labels % logits.shape[1]"}),
+        ("logs_added", {STACK: "torch.stack([total.log(), target])", "sums[0].log()": "sums[0]"}),
+        ("logs_added", {TOP: "", STACK: "torch.stack([logits.logsumexp(1), target])",
+                        RETURN: "sums[0] - sums[1]"}),
+        *both("next_word", {"labels >= first": "labels > first"}),
+        *both("next_word", {"labels < first": "labels <= first",
+                            COLUMN: "(labels - first).clamp(0, logits.shape[1] - 1)"}),
+        *both("strangers", {COLUMN: "(labels - first) % logits.shape[1]",
+                            "[:, 0].where(own, 0)": "[:, 0]"}),
+        ("smallest_max", {"ReduceOp.MAX": "ReduceOp.MIN"}),
+        ("rank_0_max", {TOP: "    dist.broadcast(top, 0)\n"}),
+        ("overflow", {"logits - top[:, None]": "logits - 1000", " + top": " + 1000"}),
+        ("mean", {SUM: "dist.all_reduce(sums); sums /= dist.get_world_size()"}),
+        ("sign", {RETURN: "sums[1] - sums[0].log() - top"}),
         ("no_log", {"sums[0].log()": "sums[0]"}),
         ("averaged", {RETURN: f"({RETURN}).mean()"}),
         ("own_softmax", own_softmax),
+        Mistake("left_early", left_early, hangs=waits_if_owner),
         Mistake("out_of_part", {COLUMN: "labels - first"},
                 when=lambda seen: fails_with(seen, "out of bounds"), hangs=True),
         Mistake("reduce", {SUM: "dist.reduce(sums, 0)"}, when=reduced_to_one),
@@ -129,7 +175,7 @@ EXERCISE = RankAnswer(
         Mistake("never_waited", {SUM: "dist.all_reduce(sums, async_op=True)"}, when=not_waited),
     ],
     same=SAME,
-    wire=lambda seen: [(m.kind, m.elements, m.waited) for m in seen.messages],
+    wire=lambda seen: None,  # a mistake is in the numbers, in however many messages they go
     facts=facts_of_loss,
     waste=waste,
     passed=passed,
