@@ -34,9 +34,7 @@ from tests.toy import config, ready
 
 # Losses of about 4 are rounded at 2^-24 · 4 = 2.4e-7, and products are added up in another order.
 CLOSE = 2e-6
-pytestmark = pytest.mark.timeout(
-    400
-)  # fifteen short runs on four ranks; 30 s where little else runs
+pytestmark = pytest.mark.timeout(400)  # fifteen runs, 30 s where little else runs
 MESHES = {
     "tensor": {"strategy": "tensor"},
     "tensor over data": {"strategy": "tensor", "mesh": "data=2,tensor=2"},
