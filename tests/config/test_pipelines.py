@@ -4,8 +4,6 @@ import pytest
 
 from dtlib.config import RunConfig, pipelines
 from dtlib.errors import BadInput
-from dtlib.sim import pipeline as formulas
-from dtlib.sim import stages
 
 
 @pytest.mark.parametrize(("schedule", "layers", "ranks", "many"), [
@@ -56,23 +54,3 @@ def test_micro_batches_that_a_schedule_cannot_arrange_are_refused(schedule, rank
 def test_a_step_has_enough_micro_batches_to_fill_the_stages(settings, accumulation, micro_batch):
     plan = RunConfig("text", strategy="pipeline", global_batch=16, **settings).plan(4)
     assert (plan.accumulation, plan.micro_batch) == (accumulation, micro_batch)
-
-
-def test_the_order_of_a_rank_keeps_what_the_formulas_say():
-    for ranks in (2, 3, 4):
-        for rounds in (1, 2, 3):
-            many = ranks * rounds
-            for schedule, chunks in (("gpipe", 1), ("1f1b", 1), ("interleaved", 2)):
-                for rank in range(ranks):
-                    where = stages.Place(rank, ranks, schedule, many, chunks * ranks, chunks)
-                    each = dict.fromkeys(where.stages, 1)
-                    size = rank, ranks, many, chunks
-                    assert stages.kept(where, each) == chunks * formulas.kept_activations(
-                        schedule, *size
-                    )
-                    assert sum(stages.messages(where)) == formulas.messages(*size)
-
-
-def test_a_schedule_that_splits_the_backward_has_no_formula():
-    with pytest.raises(BadInput, match="what a stage keeps under the schedule zbv; it predicts"):
-        stages.order(stages.place("nano", 2, "zbv", 2))

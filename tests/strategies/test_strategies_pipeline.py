@@ -12,7 +12,7 @@ import dtlib
 from dtlib import launch
 from dtlib.config import RunConfig, pipelines
 from dtlib.errors import BadInput
-from dtlib.sim import activations
+from dtlib.sim import activations, stages
 from dtlib.study.differences import compare
 from dtlib.study.facts import Facts
 from tests.strategy_runs import SMALL, figures, train
@@ -117,9 +117,14 @@ def test_four_stages_and_two_pipelines_hold_and_send_what_is_predicted(story):
         run = dtlib.Run.load(out)
         assert len(run.summary["ledger"]) == 4
         for rank in range(4):
-            lines = {line.what: line for line in compare(Facts.of(run, rank))}
+            facts = Facts.of(run, rank)
+            lines = {line.what: line for line in compare(facts)}
             assert {"parameters", "optimizer", "activations", "send", "all_reduce"} <= {*lines}
             assert [line for line in lines.values() if line.unexplained] == [], (out, rank)
+            setup = facts.setup()
+            buffers = stages.buffers(stages.places(setup)[facts.place["pipeline"]], setup)
+            count = 8  # the samples that count, which all ranks have summed
+            assert facts.page.before_update["communication"] == buffers + count
             assert lines["parameters"].predicted < 4 * run.summary["parameters"] * 2 / 3
 
 
