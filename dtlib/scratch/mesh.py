@@ -12,7 +12,7 @@ node, and those of the first one reach across the cluster. The axes are ordered 
 | axis | talks | and meanwhile |
 | --- | --- | --- |
 | data | once per step: all gradients | backward runs on |
-| pipeline | once per micro-batch and stage: an activation | other micro-batches run |
+| pipeline | twice per micro-batch and stage: an activation, its gradient | others run |
 | context | in every layer: keys and values | attention runs |
 | tensor | four times in every layer: activations | the rank waits |
 

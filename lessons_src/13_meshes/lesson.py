@@ -49,8 +49,8 @@ steps = 3
 #
 # Answer all three before you read on. A **mesh** is a grid of ranks with an
 # axis for each kind of parallelism. The ranks are numbered like digits: on a
-# mesh of data 2 × tensor 4, ranks 0 to 3 are the first four along tensor, and
-# ranks 4 to 7 are the second four.
+# mesh of data 2 × tensor 4, ranks 0 to 3 share one copy of the model, and
+# ranks 4 to 7 share the other.
 
 # %%
 learn.predict("partner")
@@ -251,17 +251,19 @@ learn.my_run(
 )
 
 # %% [markdown]
-# With pipeline 2 × tensor 2 a rank holds a little more than a quarter. Norms
-# are whole on both ranks of a tensor group, and the embedding, which is also
-# the output layer, lies in the first *and* in the last stage.
+# With pipeline 2 × tensor 2 a rank holds a little more than a quarter. The
+# embedding of positions, norms and some biases are whole on both ranks of a
+# tensor group, and the embedding of words, which is also the output layer,
+# lies in the first *and* in the last stage.
 #
 # ## Which axis runs fastest
 #
 # Launchers number the GPUs of a node one after the other. So the groups of the
 # axis that runs fastest lie inside a node, where links are fast. Which axis
-# deserves that place? Take GPT-3 as Megatron-LM trained it on 1024 A100: data
-# 8 × pipeline 16 × tensor 8, with 192 sequences for each data rank. A link of
-# an A100 inside a node has 300 GB/s, and its network 25 GB/s. Formulas again:
+# deserves that place? Take GPT-3 in the layout in which Megatron-LM trained it
+# on 1024 A100: data 8 × pipeline 16 × tensor 8, with 192 sequences for each
+# data rank. All links of an A100 inside a node carry 300 GB/s in each
+# direction, its network 25 GB/s. Formulas again, without recomputation:
 
 # %%
 from lesson import published
@@ -277,16 +279,19 @@ learn.measured("swapped", wrong / right)
 
 # %% [markdown]
 # A step took 32 s (Megatron-LM's README), so the wrong order would have cost
-# half as much again. How often an axis talks decides, and whether
-# something else can be computed meanwhile:
+# half as much again; in truth even more, because that run recomputed each
+# block, and so talked six times in it along tensor. How often an axis talks
+# decides, and whether something else can be computed meanwhile:
 #
 # | axis | talks | and meanwhile |
 # | --- | --- | --- |
 # | tensor | four times in every block, for every micro-batch | ranks wait |
-# | pipeline | once for every micro-batch and stage boundary | other micro-batches run |
+# | pipeline | twice for every micro-batch and stage boundary | other micro-batches run |
 # | data | once in a step | backward runs on (lesson 08) |
 #
 # Hence the order, from the inside of a node outwards: tensor, pipeline, data.
+# It is Llama 3's. Megatron-LM by default swaps the last two, which costs the
+# same here: both leave the node.
 #
 # ## Layouts that were used
 
@@ -295,9 +300,10 @@ learn.table(*published.layouts())
 
 # %% [markdown]
 # (Compare speeds within a family only: Megatron-LM's were reached on A100 and
-# count recomputed operations; Llama 3's were reached on H100 and do not.) You
-# can read the rules of Narayanan et al.
-# (https://arxiv.org/abs/2104.04473) off this table:
+# count recomputed operations; Llama 3's were reached on H100 and do not.) The
+# first three rules are those of Narayanan et al.
+# (https://arxiv.org/abs/2104.04473), the others you see in Llama 3's rows
+# (https://arxiv.org/abs/2407.21783):
 #
 # 1. *Tensor* up to the number of GPUs in a node, here 8, and no further.
 # 2. *Pipeline* until a rank's part of the model fits into its memory.
@@ -467,16 +473,18 @@ print("largest difference", f"{(mine - whole[:, :, own]).abs().max():.0e}")
 # **Ulysses** (https://arxiv.org/abs/2309.14509) needs no ring. An all-to-all
 # before attention exchanges positions for heads: each rank gets *all*
 # positions of *some* heads, computes them as usual, and a second all-to-all
-# brings the positions back. It sends fewer messages, and the number of heads
-# limits it:
+# brings the positions back. The number of heads limits it. Both, for forward
+# and backward of one block:
 
 # %%
 learn.table(*long_texts.sent())
 
 # %% [markdown]
 # Llama 3 has 8 heads of keys and values for its 128 heads of queries. The ring
-# sends keys and values alone, and less of them for it. Ulysses also sends
-# queries and outputs, and more than 8 ranks would have to share the keys.
+# sends nothing but keys, values and their gradients, so fewer bytes here.
+# Ulysses also sends queries and outputs, and more than 8 ranks would have to
+# share the keys. (Llama 3 itself does neither: because its keys and values are
+# so small, it all-gathers them.)
 #
 # ## Stretch: many experts
 #
@@ -519,9 +527,9 @@ learn.check("dropped_tokens", dropped_tokens)
 # %% [markdown]
 # A router that prefers one expert trains that expert most, which then becomes
 # even better. A **balance loss** (https://arxiv.org/abs/2101.03961) works
-# against this: it is smallest when all experts get the same. Two real ranks,
-# four experts, and a router that begins with a favourite. It is trained by its
-# balance loss alone:
+# against this: it grows when the tokens and the router's probabilities gather
+# on the same experts. Two real ranks, four experts, and a router that begins
+# with a favourite. It is trained by its balance loss alone:
 
 # %%
 from lesson import expert_load

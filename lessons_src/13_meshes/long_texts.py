@@ -78,7 +78,7 @@ def sent(n: int = 8) -> Table:
     shape = {"batch": 1, "sequence": 131072, "kv_heads": 8, "head_size": 128, "ranks": n, "size": 2}
     ways = {
         "ring attention": (ring_messages(n), ring_traffic(**shape)),
-        "Ulysses": (8, ulysses_traffic(heads=128, **shape)),
+        "Ulysses": (8 * (n - 1), ulysses_traffic(heads=128, **shape)),
     }
     rows: list[list[Any]] = [
         [name, calls, f"{sum(row['wire'] for row in traffic) / 1e9:.2f}"]

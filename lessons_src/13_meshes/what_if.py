@@ -21,6 +21,11 @@ def shape_of(model):
     }  # fmt: skip
 
 
+def gb(number):
+    """Bytes in words."""
+    return f"{number / 1e9:.0f} GB" if number > 1e12 else f"{number / 1e9:.3g} GB"
+
+
 def fullest_gb(model, mesh, step):
     """GB on the fullest rank of both ends of the pipeline."""
     most = 0
@@ -47,7 +52,7 @@ def layout_curve(model, data, pipeline, context, tensor, gpus, sequences, zero):
     for axis in AXES:
         if found["wire"][axis]:
             where = "across nodes" if found["nodes"][axis] > 1 else "inside a node"
-            talks.append(f"{found['wire'][axis] / 1e9:.3g} GB along {axis} ({where})")
+            talks.append(f"{gb(found['wire'][axis])} along {axis} ({where})")
     told = "In a step it sends " + ", ".join(talks) + ". " if talks else ""
     fits = "fits into" if found["fits"] else "does not fit into"
     ranks = "1 rank" if found["ranks"] == 1 else f"{found['ranks']} ranks"
@@ -59,7 +64,7 @@ def layout_curve(model, data, pipeline, context, tensor, gpus, sequences, zero):
         "y": "GB on a rank",
         "log_x": True,
         "says": f"Simulated: {MODELS[model][0]} parameters on {ranks}. The fullest rank holds "
-        + f"{found['total'] / 1e9:.3g} GB, mostly {most}, and {fits} 80 GB. {told}The bubble is "
+        + f"{gb(found['total'])}, mostly {most}, and {fits} 80 GB. {told}The bubble is "
         + f"{found['bubble']:.3g} of the computing time. "
         + " ".join(found["problems"]),
     }

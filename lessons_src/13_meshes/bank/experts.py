@@ -27,7 +27,7 @@ def by_difference(chosen, experts, factor):
 
 ALSO_WRONG = [
     ("no_factor", {CAPACITY: "-(-len(chosen) // experts)"}),
-    ("of_all_tokens", {CAPACITY: "len(chosen)"}),
+    ("of_all_tokens", {CAPACITY: "len([*chosen])"}),
     ("all_places", {EMPTY: "sum(capacity for load in loads)"}),
     ("kept", {DROPPED: "len(chosen) - sum(max(0, load - capacity) for load in loads)"}),
     ("two", lambda *given: dropped_tokens(*given)[0]),

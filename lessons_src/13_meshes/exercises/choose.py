@@ -78,6 +78,20 @@ def data_counts(gb, card, gpus, per_node, heads, layers):
     return choose_layout(gb / gpus, card, gpus, per_node, heads, layers)
 
 
+def one_more(gb, card, gpus, per_node, heads, layers):
+    """Tensor grows by one."""
+    tensor = 1
+    while gb / tensor > card and tensor < per_node:
+        tensor += 1
+    pipeline = stages(gb / tensor, card, gpus // tensor, layers)
+    return gpus // (tensor * pipeline), pipeline, tensor
+
+
+def odd_tensor(got):
+    """Tensor is none of 1, 2, 4, …"""
+    return got[2] not in [2**k for k in range(12)]
+
+
 def not_all(got, gpus):
     """The product is not the number of GPUs."""
     product = got[0] * got[1] * got[2]
@@ -116,6 +130,7 @@ EXERCISE = Answer(
         ("heads", {HEADS: "True"}),
         ("layers", {LAYERS: "False"}),
         ("rest", {REST: "False"}),
+        ("rest", {REST: "gpus % pipeline"}),
         ("doubled", doubled),
         ("most_stages", most_stages),
         ("exact", {FITS_T: "gb / tensor >= card"}),
@@ -126,6 +141,7 @@ EXERCISE = Answer(
         ("reversed", lambda *given: choose_layout(*given)[::-1]),
         ("half_node", {NODE: "2 * tensor < per_node"}),
         ("data_of_all", {"gpus // (tensor * pipeline), pipeline": "gpus, pipeline"}),
+        Mistake("not_doubled", one_more, when=odd_tensor),
         Mistake("not_all", {"gpus // (tensor * pipeline), pipeline": "1, pipeline"}, when=not_all),
     ],
     facts=facts,

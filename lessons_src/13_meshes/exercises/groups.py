@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from dtlib.errors import counted
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.solutions import solution
@@ -105,15 +106,18 @@ def beyond(got, data, pipeline, tensor):
     return one is not None and {"axis": axis, "one": one}
 
 
-def left_out(got, rank):
-    return next(({"axis": axis} for axis in AXES if rank not in got[axis]), False)
+def left_out(got, want, rank):
+    """A group that is right but for the rank itself."""
+    found = (axis for axis in AXES if sorted([*got[axis], rank]) == want[axis])
+    return next(({"axis": axis, "got": words_of(got[axis])} for axis in found), False)
 
 
 def facts(got, want, data, pipeline, tensor):
     axis = next((axis for axis in reversed(AXES) if got[axis] != want[axis]), "tensor")
     sizes = {"data": data, "pipeline": pipeline, "tensor": tensor}
-    return {"axis": axis, "got": words_of(got[axis]), "size": sizes[axis], "count": len(got[axis]),
-            "last": data * pipeline * tensor - 1, "one": max(got[axis], default=-1)}  # fmt: skip
+    return {"axis": axis, "got": words_of(got[axis]), "size": counted(sizes[axis], "rank"),
+            "count": len(got[axis]), "last": data * pipeline * tensor - 1,
+            "one": max(got[axis], default=-1)}  # fmt: skip
 
 
 EXERCISE = Answer(
@@ -135,6 +139,12 @@ EXERCISE = Answer(
         ("renamed", renamed("pipeline", "data", "tensor")),
         ("rank_0", lambda rank, *sizes: groups_of(0, *sizes)),
         ("not_wrapped", {P: "rank // tensor"}),
+        ("elsewhere", {"at(d, k, t)": "at(0, k, t)"}),
+        ("elsewhere", {"at(d, p, k)": "at(0, p, k)"}),
+        ("elsewhere", {"at(d, p, k)": "at(d, 0, k)"}),
+        ("elsewhere", {"at(k, p, t)": "at(k, 0, t)"}),
+        ("elsewhere", {"at(k, p, t)": "at(k, p, 0)"}),
+        ("elsewhere", {"at(d, k, t)": "at(d, k, 0)"}),
         ("stride", {"at(k, p, t)": "k * tensor + t"}),
         ("stride", {"at(k, p, t)": "k * pipeline + t"}),
         ("coordinates", lambda rank, data, pipeline, tensor: {
