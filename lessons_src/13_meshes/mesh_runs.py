@@ -5,7 +5,6 @@ One program serves all meshes: an axis of size 1 is a group of one rank, which s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -194,8 +193,8 @@ def norm_of(member: Member) -> float:
     square = torch.zeros((), dtype=torch.float64)
     at, last = member.at, member.mesh.pipeline - 1
     for name, q in member.mine.items():
-        again = q.grad is None or (name == "wte.weight" and last and at["pipeline"] == last)
-        if not again and (kind_of(q) == "cut" or at["tensor"] == 0):
+        again = name == "wte.weight" and last and at["pipeline"] == last
+        if q.grad is not None and not again and (kind_of(q) == "cut" or at["tensor"] == 0):
             square += q.grad.square().sum()
     for axis in ("tensor", "pipeline"):
         dist.all_reduce(square, group=member.groups[axis])
@@ -205,11 +204,11 @@ def norm_of(member: Member) -> float:
 def by_axis(messages: Sequence[Message], member: Member) -> dict[str, float]:
     """Elements that a rank sent, by the axis along which they went."""
     of_axis = {tuple(dist.get_process_group_ranks(member.groups[axis])): axis for axis in AXES}
-    sent: Counter[str] = Counter(dict.fromkeys(AXES, 0))
+    sent = dict.fromkeys(AXES, 0.0)
     for message in messages:
         if len(message.ranks) > 1:
             sent[of_axis[message.ranks]] += elements_sent([message], 1)
-    return dict(sent)
+    return sent
 
 
 def worst(found: dict[str, Books]) -> float:
