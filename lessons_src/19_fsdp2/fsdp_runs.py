@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.errors import BadInput
 from dtlib.measure import ledger
 from dtlib.measure.ledger import census
 from dtlib.measure.ledger.collectives import CollectiveLog
@@ -23,6 +24,7 @@ from dtlib.ranks.dist import sum_over_ranks, world
 
 from .trace import Event, Trace
 
+HEADS = 4
 Way = Callable[[nn.Module, Any], Any]
 
 
@@ -39,9 +41,17 @@ class Sizes:
     rows: int = 2
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        uneven = [x for x in (self.words, self.context, self.width) if x % self.ranks]
+        if self.ranks < 4 or self.ranks % 2 or uneven or self.width % HEADS:
+            raise BadInput(
+                f"ranks={self.ranks} and width={self.width}: take 4, 8 or 16 ranks, and a width"
+                " that is a multiple of them, so that all tensors divide evenly."
+            )
+
     def model(self) -> GPT:
         """The model at its start, the same wherever it is made."""
-        return GPT(GPTConfig(self.words, self.context, self.layers, 4, self.width), seed=19)
+        return GPT(GPTConfig(self.words, self.context, self.layers, HEADS, self.width), seed=19)
 
     def batch(self, step: int) -> torch.Tensor:
         """The tokens of a step: [rows · ranks, context]; each token is the next one's label."""

@@ -38,7 +38,8 @@ draw_question()
 
 # %% [markdown]
 # `ranks` processes train a GPT of `layers` blocks, `width` wide, on `device`:
-# all on the CPU, or each on a GPU with `device="cuda"`. On a machine without
+# all on the CPU, or each on a GPU with `device="cuda"`. Take 4 or 8 ranks, so
+# that all tensors divide evenly. On a machine without
 # DeepSpeed (it does not run on macOS) one section shows recorded results;
 # `record=True` records them again.
 
@@ -370,9 +371,9 @@ assert held[1] == 2 * held[0]
 #
 # ●●○ *18 minutes.* `parts` are this rank's micro-batches, pairs of inputs `x`
 # and labels `y`; all ranks have equally many parts, of any sizes.
-# `model(x, y)` returns the **sum** of the losses of the part's `len(y)`
-# samples. Call `backward` for each part, so that afterwards `p.grad` is the
-# gradient of the mean loss over **all samples of all ranks**, and each unit is
+# `model(x, y)` returns the **sum** of the losses of the part's `y.numel()`
+# labels. Call `backward` for each part, so that afterwards `p.grad` is the
+# gradient of the mean loss over **all labels of all ranks**, and each unit is
 # reduced once.
 
 
@@ -384,7 +385,7 @@ def accumulate(model, parts):
     """Leave the gradient of the global mean, reduced once."""
     n = dist.get_world_size()
     ### BEGIN SOLUTION
-    count = torch.tensor(float(sum(len(y) for x, y in parts)))
+    count = torch.tensor(float(sum(y.numel() for x, y in parts)))
     dist.all_reduce(count)
     for i, (x, y) in enumerate(parts):
         model.set_requires_gradient_sync(i == len(parts) - 1)
@@ -649,8 +650,8 @@ print(f"largest distance of a weight: {far:.0e}; gathered a step: {sent}")
 assert far < 1e-4
 
 # %% [markdown]
-# Every rank gathers every matrix and computes the same Newton–Schulz. Real
-# implementations give each matrix to one rank, and send it the shards.
+# Every rank gathers every matrix and computes the same Newton–Schulz. Faster
+# implementations give each matrix to one rank and send it the shards.
 #
 # ## Shards in the CPU's memory
 #

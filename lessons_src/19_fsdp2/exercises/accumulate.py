@@ -120,6 +120,11 @@ def no_context(seen):
     return all(s.failure and "no attribute 'no_sync'" in s.failure.message for s in seen)
 
 
+def count_gone(seen):
+    """A collective works in place and returns None, with which nothing can be divided."""
+    return all(s.failure and "NoneType" in s.failure.message for s in seen)
+
+
 def passed(seen):
     last = seen[-1][0]
     return Passed((("reduce-scatters in a step", last.got.reductions[0], UNITS, ""),))
@@ -142,7 +147,7 @@ def means_of_micro_batches(model, parts):
 
 # words of the solution
 SYNC = "model.set_requires_gradient_sync(i == len(parts) - 1)"
-COUNT, REDUCE = "sum(len(y) for x, y in parts)", "dist.all_reduce(count)"
+COUNT, REDUCE = "sum(y.numel() for x, y in parts)", "dist.all_reduce(count)"
 LOSS, N = "loss * n / count", "n = dist.get_world_size()"
 
 EXERCISE = RankAnswer(
@@ -164,6 +169,7 @@ EXERCISE = RankAnswer(
         ("last_only", {f"({LOSS}).backward()": f"if i == len(parts) - 1: ({LOSS}).backward()"}),
         ("first_only", {"i == len(parts) - 1": "i == 0"}),
         Mistake("no_sync", {SYNC: "model.no_sync()"}, when=no_context),
+        Mistake("count_gone", {REDUCE: "count = dist.all_reduce(count)"}, when=count_gone),
         ("padded_count", {COUNT: "len(parts) * len(parts[0][1])"}),
     ],
     other="unrecognised",

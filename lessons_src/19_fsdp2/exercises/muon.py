@@ -71,9 +71,14 @@ def waste(got, rows, columns, n):
 
 
 def facts(got, want, rows, columns, n):
-    rank = next((r for r in range(n) if got[r].weight != want[r].weight), 0)
-    pairs = zip(got[rank].weight, want[rank].weight, strict=False)
-    value, right = next(((a, b) for a, b in pairs if abs(a - b) > 1e-4), (0.0, 0.0))
+    """The number of a weight that is furthest off, or of a momentum."""
+    pairs = [
+        (abs(a - b), rank, a, b)
+        for kind in ("weight", "momentum")
+        for rank in range(n)
+        for a, b in zip(getattr(got[rank], kind), getattr(want[rank], kind), strict=True)
+    ]
+    _, rank, value, right = max(pairs, key=lambda pair: pair[0])
     return {
         "got": number(value), "want": number(right), "rank": rank, "n": n,
         "rows": numbers(rows_of(rows[0], n)), "size": f"{rows[0]} rows",
@@ -106,6 +111,11 @@ def uneven(seen, rows, n):
     return {"rows": numbers(rows_of(rows[0], n)), "size": f"{rows[0]} rows"}
 
 
+def chunk(seen):
+    """`chunk` gives fewer parts than ranks if the last would have no row."""
+    return any(one.failure and "tuple index" in one.failure.message for one in seen)
+
+
 def rows_of(rows, n):
     """How many rows each rank has."""
     each = -(-rows // n)
@@ -116,6 +126,13 @@ def own_rows(p, momentum, lr):
     momentum.mul_(0.95).add_(p.grad)
     mine = momentum.to_local()
     p.to_local().add_(orthogonalize(mine) if mine.numel() else mine, alpha=-lr)
+
+
+def own_size_times_rank(p, momentum, lr):
+    momentum.mul_(0.95).add_(p.grad)
+    update, mine = orthogonalize(momentum.full_tensor()), p.to_local()
+    first = dist.get_rank() * len(mine)
+    mine.sub_(lr * update[first : first + len(mine)])
 
 
 def rank_0_alone(p, momentum, lr):
@@ -152,8 +169,10 @@ EXERCISE = RankAnswer(
     mistakes=[
         ("own_rows", own_rows),
         ("other_rows", other_rows),
+        ("other_rows", own_size_times_rank),
         ("gradient", {WHOLE: "p.grad.full_tensor()"}),
         ("no_decay", {MOMENTUM: "momentum.add_(p.grad)"}),
+        ("momentum_lost", {MOMENTUM: "momentum = momentum * 0.95 + p.grad"}),
         ("decayed_gradient", {MOMENTUM: "momentum.mul_(0.95).add_(p.grad, alpha=0.05)",
                               UPDATE: "whole"}),
         ("not_orthogonal", {UPDATE: "whole"}),
@@ -167,6 +186,8 @@ EXERCISE = RankAnswer(
         Mistake("uneven", {CUT: "update.tensor_split(dist.get_world_size())[dist.get_rank()]",
                            MOVE: "p.to_local().add_(mine, alpha=-lr)"},
                 when=uneven, hangs=True),
+        Mistake("chunk", {CUT: "update.chunk(dist.get_world_size())[dist.get_rank()]",
+                          MOVE: "p.to_local().add_(mine, alpha=-lr)"}, when=chunk, hangs=True),
         Mistake("absent", rank_0_alone, when=absent, hangs=True),
     ],
     other="unrecognised",

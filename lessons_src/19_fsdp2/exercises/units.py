@@ -142,6 +142,12 @@ def of_the_longest_list(model, mesh):
     fully_shard(model, mesh=mesh)
 
 
+def of_a_gpt(model, mesh):
+    for block in model.h:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
 def children(model, mesh):
     """Every child that has a forward, and the model not."""
     for child in model.children():
@@ -178,6 +184,7 @@ EXERCISE = RankAnswer(
                 when=raises("do not implement forward")),
         Mistake("other_model", a_copy,
                 when=lambda got: got[0].other and got[0].plain == got[0].tensors),
+        Mistake("model_h", of_a_gpt, when=raises("has no attribute 'h'")),
         Mistake("not_gathered", children, when=raises("mixed torch.Tensor and DTensor")),
         ("one_list", of_the_longest_list),
         Mistake("some_plain", without_embeddings, when=lambda got: got[0].plain > 0),
