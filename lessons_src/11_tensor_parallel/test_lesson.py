@@ -93,8 +93,8 @@ def test_sending_passes_computing_between_two_nodes_and_four():
     ("given", "said"),
     [
         ({"ranks": 1}, "ranks = 1 cuts nothing"),
-        ({"ranks": 8}, "ranks = 8 does not divide the 12 heads"),
-        ({"ranks": 5, "heads": 10, "width": 40}, "ranks = 5 does not divide the 24 positions"),
+        ({"ranks": 8}, "ranks = 8 does not divide 12 heads"),
+        ({"ranks": 5, "heads": 10, "width": 40}, "ranks = 5 does not divide 24 positions"),
         ({"width": 50}, "heads = 12 does not divide width = 50"),
         ({"steps": 45}, "steps = 45 is not between 1 and 20"),
         ({"steps": 0}, "steps = 0 is not between 1 and 20"),
