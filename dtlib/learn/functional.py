@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.distributed.distributed_c10d import _resolve_process_group
@@ -78,8 +78,8 @@ def _batch(note: Note) -> Callable[..., None]:
 
 def _group(options: tuple) -> Any:
     """The last argument of each: a process group, or its name."""
-    last: Any = options[-1]
-    return _resolve_process_group(last) if isinstance(last, str) else last
+    last, resolve = options[-1], cast(Callable[[Any], Any], _resolve_process_group)
+    return resolve(last) if isinstance(last, str) else last
 
 
 class _Told:

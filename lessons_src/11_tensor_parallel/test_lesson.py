@@ -15,7 +15,7 @@ from dtlib.sim.tensor_parallel import parameters
 from tests.prediction_cases import right_options
 
 from . import links, overlap, tp_runs
-from .exercises.cutting import Operations
+from .exercises.cutting import Operations, facts
 from .what_if import inside_a_node
 
 LESSON = source.find("11")
@@ -93,8 +93,8 @@ def test_sending_passes_computing_between_two_nodes_and_four():
     ("given", "said"),
     [
         ({"ranks": 1}, "ranks = 1 cuts nothing"),
-        ({"ranks": 8}, "ranks = 8 does not divide the 12 heads"),
-        ({"ranks": 5, "heads": 10, "width": 40}, "ranks = 5 does not divide the 24 positions"),
+        ({"ranks": 8}, "ranks = 8 does not divide 12 heads"),
+        ({"ranks": 5, "heads": 10, "width": 40}, "ranks = 5 does not divide 24 positions"),
         ({"width": 50}, "heads = 12 does not divide width = 50"),
         ({"steps": 45}, "steps = 45 is not between 1 and 20"),
         ({"steps": 0}, "steps = 0 is not between 1 and 20"),
@@ -135,3 +135,11 @@ def by_dtensor() -> tuple[int, int, float]:
 
 def test_an_answer_by_dtensor_is_measured_by_what_its_rank_does():
     assert launch(by_dtensor, ranks=2, timeout=60, show=False) == [(192 // 2, 192, 8.0)] * 2
+
+
+def test_a_sentence_shows_a_number_that_is_wrong_and_tells_it_from_the_right_one():
+    right = [1.0, 2.0, 3.0]
+    told = facts([right, [1.0, 2.5, 3.0]], [right, right])
+    assert (told["rank"], told["got"], told["want"], told["others"]) == (1, "2.5", "2", "2")
+    told = facts([[1.0, 2.00003, 3.0], right], [right, right])
+    assert (told["got"], told["want"]) == ("2.00003", "2")

@@ -187,6 +187,13 @@ def test_messages_and_bytes_sent_are_the_formulas(found, ranks, way):
             assert wire == pytest.approx(sum(row["wire"] for row in of_name))
 
 
+def test_the_loss_is_predicted_in_fp32_whatever_the_activations_are():
+    """As `half` of `test_corners` shows of the kernel: logits in bf16 give a loss in fp32."""
+    half, full = sim.loss(6, 3, 2), sim.loss(6, 3, 4)
+    assert half == full and [row["payload"] for row in full] == [6 * 4, 12 * 4]
+    assert sim.loss(6, 3, 8)[0]["payload"] == 6 * 8
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 def test_held_parameters_are_the_formula(found, ranks):
     size = CONFIG.layers, CONFIG.width, CONFIG.context, CONFIG.vocab_size

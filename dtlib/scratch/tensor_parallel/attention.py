@@ -5,7 +5,7 @@ own heads, and attends. The output projection is cut by rows and adds up the hea
 sum in each direction, as in the MLP.
 
 GPT-2 keeps the three projections in one matrix, [query; key; value]. A rank needs its heads' rows
-of each third, and not a third of the matrix.
+of each third. An Nth of the matrix, cut straight, has other rows.
 
 Under **grouped-query attention** (J. Ainslie et al., "GQA", arXiv:2305.13245) several query heads
 share a key and a value. If N divides the number of those, they are cut, too. Otherwise every rank

@@ -42,7 +42,7 @@ def own(whole: Tensor, dim: int, group: Group = None) -> Tensor:
     if whole.shape[dim] < n:
         raise BadInput(
             f"a dimension of {whole.shape[dim]} cannot be cut for {n} ranks: start at most "
-            f"{whole.shape[dim]} ranks, or make the layer wider."
+            f"{whole.shape[dim]} ranks, or make it larger."
         )
     return whole.tensor_split(n, dim)[dist.get_rank(group)]
 

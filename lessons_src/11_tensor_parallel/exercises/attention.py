@@ -90,6 +90,8 @@ EXERCISE = RankAnswer(
         ("straight", {THIRDS: "qkv.tensor_split(n, dim=1)[rank].chunk(3, dim=1)", OWN: "third"}),
         ("all_heads", {HEADS: "heads"}),
         ("one_head", {HEADS: "1"}),
+        ("one_head", {OWN: "third.split(len(out) // heads, dim=1)[rank]", HEADS: "1",
+                      OUT: "out.split(len(out) // heads)[rank]"}),
         ("other_rows", {OUT: "out.tensor_split(n)[rank - 1]"}),
         ("order", {"q, k, v = ": "k, q, v = "}),
         ("order", {"q, k, v = ": "q, v, k = "}),

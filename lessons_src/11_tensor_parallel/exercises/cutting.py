@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from dtlib.learn.explanations import not_waited, number
+from dtlib.learn.readers import told_apart
 from dtlib.learn.reports import close
 from dtlib.learn.verdicts import Wrong
 from dtlib.learn.wire import WireLog, elements_sent
@@ -94,8 +95,11 @@ def facts(got, want):
                 "others": "other numbers"}  # fmt: skip
     rank, k = first_wrong(got, want)
     other = (rank + 1) % len(got)
-    return {"rank": rank, "other": other, "got": number(got[rank][k]),
-            "want": number(want[rank][k]), "others": number(got[other][k])}  # fmt: skip
+    mine, right = number(got[rank][k]), number(want[rank][k])
+    if mine == right:
+        mine, right = told_apart(got[rank][k], want[rank][k])
+    return {"rank": rank, "other": other, "got": mine, "want": right,
+            "others": number(got[other][k])}  # fmt: skip
 
 
 def too_much(seen, enough, n):
