@@ -87,9 +87,10 @@ def test_every_strategy_at_every_number_of_ranks_and_single_at_one():
     assert not any(name.startswith(("single-2", "dp-")) for name in names)
     on_meshes = [name for name in names if "=" in name]  # on four ranks, beside those without one
     assert on_meshes == ["fsdp-4-data=2-tensor=2", "tensor-4-data=2-tensor=2"]
-    assert {"fsdp-4", "tensor-4", "context-4"} <= set(names)
+    assert {"fsdp-4", "tensor-4"} <= set(names) and "context-4" not in names
+    assert strategies.names(["context"]) == ["context"]
     assert {planned.config.ledger for planned in plans()} == {True}
-    assert set(strategies.names()) == set(strategies.strategies.available()) - {"dp"}
+    assert set(strategies.names()) == set(strategies.strategies.available()) - {"dp", "context"}
     with pytest.raises(
         BadInput, match=r"unknown strategy 'zero9'; choose from .* Did you mean 'zero"
     ):
