@@ -106,6 +106,13 @@ def beyond(got, data, pipeline, tensor):
     return one is not None and {"axis": axis, "one": one}
 
 
+def elsewhere(got, want, data, pipeline, tensor):
+    """A group of the right axis in which the rank is not."""
+    mesh = Mesh(data, pipeline, 1, tensor)
+    off = (axis for axis in AXES if got[axis] != want[axis] and got[axis] in mesh.groups(axis))
+    return next(({"axis": axis, "got": words_of(got[axis])} for axis in off), False)
+
+
 def left_out(got, want, rank):
     """A group that is right but for the rank itself."""
     found = (axis for axis in AXES if sorted([*got[axis], rank]) == want[axis])
@@ -139,7 +146,7 @@ EXERCISE = Answer(
         ("renamed", renamed("pipeline", "data", "tensor")),
         ("rank_0", lambda rank, *sizes: groups_of(0, *sizes)),
         ("not_wrapped", {P: "rank // tensor"}),
-        ("elsewhere", {"at(d, k, t)": "at(0, k, t)"}),
+        Mistake("elsewhere", {"at(d, k, t)": "at(0, k, t)"}, when=elsewhere),
         ("elsewhere", {"at(d, p, k)": "at(0, p, k)"}),
         ("elsewhere", {"at(d, p, k)": "at(d, 0, k)"}),
         ("elsewhere", {"at(k, p, t)": "at(k, 0, t)"}),
