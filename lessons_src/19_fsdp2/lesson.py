@@ -417,10 +417,10 @@ assert each["waiting"] < 2 * sizes.psi < 4 * sizes.psi <= once["waiting"]
 # %% [markdown]
 # The gathers stay: four micro-batches gather four times. (Two more switches,
 # `reshard_after_forward=False` and `set_reshard_after_backward(False)` until
-# the last micro-batch, keep the weights whole, too; then a step sends what
-# stage 1 does, and a rank holds almost as much.) And while nothing is reduced,
-# gradients are held whole, 4Ψ bytes instead of 4Ψ/N. If memory is what you
-# lack, reduce each time.
+# the last micro-batch, keep the weights whole, too. Then a step sends what
+# stage 1 does, and a rank holds whole weights and gradients, as there.) And
+# while nothing is reduced, gradients are held whole, 4Ψ bytes instead of 4Ψ/N.
+# If memory is what you lack, reduce each time.
 #
 # **Clipping** needs no care at all: `torch.nn.utils.clip_grad_norm_` works on
 # DTensors, and its norm is that of the whole gradient (lesson 16's exercise
@@ -481,8 +481,9 @@ learn.table(*fsdp_view.beside_sent(three))
 # copy of its shard, and the bucket in which gradients travel. And `zero3`
 # sends less, because it keeps tensors whole that it needs again soon, up to
 # `stage3_max_live_parameters`. With 0 there it gathers all weights twice, as
-# FSDP2 does, but tensor by tensor: 54 messages, and FSDP2's 9, one for each
-# unit. FSDP2 has `reshard_after_forward` for this.
+# FSDP2 does, but tensor by tensor: in 54 messages, where FSDP2 sends one for
+# each unit, 9 in all. What `zero3` saves by keeping tensors, FSDP2 saves by
+# `reshard_after_forward`.
 #
 # So the choice is about everything else:
 #
