@@ -148,13 +148,14 @@ assert fewer.whole == 4 * sizes.psi
 assert more.whole == 4 * (sizes.psi - (layers - 1) * sizes.block)
 
 # %% [markdown]
-# Both are right, to rounding, and both hold 16/N bytes a parameter between
-# steps. But one call makes one unit: all weights are whole from the first
-# layer to the end of backward, and then all gradients are. With a unit for
-# each block the root's weights and **one block** are whole at once. The price
-# is messages, and bytes: a block that was freed after forward is gathered
-# again in backward. Here is one step of each way, as it really happened on
-# rank 0:
+# Both are right, to rounding, and between backward and update both hold 16/N
+# bytes a parameter. But one call makes one unit: all weights are whole from
+# the first layer to the end of backward, and then all gradients are. With a
+# unit for each block the root's weights and **one block** are whole at once.
+# (In backward the buffer for the next block fills meanwhile: for memory, count
+# two.) The price is messages, and bytes: a block that was freed after forward
+# is gathered again in backward. Here is one step of each way, as it really
+# happened on rank 0:
 
 # %%
 fsdp_view.draw_traces(found)
@@ -238,9 +239,10 @@ learn.what_if("reshard")
 # A message hides behind computing only if it starts before its block is
 # needed. Look at backward in the picture above: FSDP2 asks for block 2
 # *before* it computes the backward of block 3, so a gather is on its way in
-# time. In forward the order is gather, compute, gather, compute. On a GPU that
-# is no loss: Python runs ahead of the GPU, and the next gather is queued while
-# this block computes. If Python is the slow part, you set the order yourself:
+# time. In forward the order is gather, compute, gather, compute (the last
+# gather below, of block 3, is backward's). On a GPU that is no loss: Python
+# runs ahead of the GPU, and the next gather is queued while this block
+# computes. If Python is the slow part, you set the order yourself:
 
 # %%
 def one_ahead(model, mesh):
@@ -301,13 +303,13 @@ assert gathers["bf16"] == gathers["fp32"] / 2
 assert held["bf16"] == held["fp32"] == 16 * sizes.psi / ranks
 
 # %% [markdown]
-# Between steps nothing is saved: 4 + 4 + 8 bytes in fp32, divided by N.
-# (`model.to(bf16)` before sharding would halve the shards, and the optimizer's
-# state with them; then small updates are lost, as lesson 04 shows.) What
-# shrinks is what is whole, what travels, and the activations. If you leave
-# `reduce_dtype` out, gradients are added in bf16, whose 8 bits lose more with
-# every rank. How far does that lead from fp32, in three steps of this small
-# model?
+# Between backward and update nothing is saved: 4 + 4 + 8 bytes in fp32,
+# divided by N. (`model.to(bf16)` before sharding would halve the shards, and
+# the optimizer's state with them; then small updates are lost, as lesson 04
+# shows.) What shrinks is what is whole, what travels, and the activations. If
+# you leave `reduce_dtype` out, gradients are added in bf16, whose 8 bits of
+# precision lose more with every rank. How far does that lead from fp32, in
+# three steps of this small model?
 
 # %%
 learn.table(*fsdp_view.distances(mixed))
@@ -413,9 +415,12 @@ learn.my_run("gradients waiting, reduced once", once["waiting"], "bytes")
 assert each["waiting"] < 2 * sizes.psi < 4 * sizes.psi <= once["waiting"]
 
 # %% [markdown]
-# The gathers stay: four micro-batches gather four times. And while nothing is
-# reduced, gradients are held whole, 4Ψ bytes instead of a block's. If memory
-# is what you lack, reduce each time.
+# The gathers stay: four micro-batches gather four times. (Two more switches,
+# `reshard_after_forward=False` and `set_reshard_after_backward(False)` until
+# the last micro-batch, keep the weights whole, too. Then a step sends what
+# stage 1 does, and a rank holds whole weights and gradients, as there.) And
+# while nothing is reduced, gradients are held whole, 4Ψ bytes instead of 4Ψ/N.
+# If memory is what you lack, reduce each time.
 #
 # **Clipping** needs no care at all: `torch.nn.utils.clip_grad_norm_` works on
 # DTensors, and its norm is that of the whole gradient (lesson 16's exercise
@@ -444,9 +449,11 @@ print(*layer.weight.grad.to_local()[0].tolist())
 # %%
 import json
 import shutil
+from pathlib import Path
+
+from lesson.beside import beside
 
 import dtlib
-from lesson.beside import beside
 
 frugal = {"stage3_max_live_parameters": 0, "stage3_max_reuse_distance": 0}
 several = {
@@ -456,8 +463,7 @@ several = {
 }
 if here:
     shutil.rmtree("beside", ignore_errors=True)
-    with open("frugal.json", "w") as file:
-        json.dump({"zero_optimization": frugal}, file)
+    Path("frugal.json").write_text(json.dumps({"zero_optimization": frugal}))
     three = dtlib.launch(beside, several, ranks=4, device="cpu")[0]
 else:
     three = learn.recorded("19_fsdp2")["beside"]
@@ -474,17 +480,18 @@ learn.table(*fsdp_view.beside_sent(three))
 # Equal losses. DeepSpeed holds two things more, which lesson 17 named: an fp32
 # copy of its shard, and the bucket in which gradients travel. And `zero3`
 # sends less, because it keeps tensors whole that it needs again soon, up to
-# `stage3_max_live_parameters`. With 0 there it gathers as FSDP2 does, tensor
-# by tensor: 54 messages instead of 9. FSDP2 has `reshard_after_forward` for
-# this.
+# `stage3_max_live_parameters`. With 0 there it gathers all weights twice, as
+# FSDP2 does, but tensor by tensor: in 54 messages, where FSDP2 sends one for
+# each unit, 9 in all. What `zero3` saves by keeping tensors, FSDP2 saves by
+# `reshard_after_forward`.
 #
 # So the choice is about everything else:
 #
 # | you want | take | because |
 # | --- | --- | --- |
 # | stage 3 for a model in plain PyTorch | FSDP2 | loop, optimizer and precision stay yours; no copy in fp32 |
-# | sharding with tensor or pipeline parallelism, or `torch.compile` | FSDP2 | all of them work on DTensors and meshes |
-# | stage 1 or 2 | DeepSpeed | FSDP2 always shards weights; with micro-batches stage 1 sends less (lesson 16) |
+# | sharding together with tensor parallelism | FSDP2 | both cut the same DTensors, along two dimensions of one mesh |
+# | stage 1 or 2 | DeepSpeed | it is one number there; FSDP2 needs its weights kept whole by hand, as above |
 # | weights or optimizer on a local disk | DeepSpeed | FSDP2 offloads to the CPU's memory only (lesson 18) |
 # | to start from a script with a JSON for DeepSpeed | DeepSpeed | batch, precision and clipping are already in it |
 # | checkpoints for another number of ranks | FSDP2 | `torch.distributed.checkpoint` cuts anew as it loads, as you see now |
@@ -544,8 +551,6 @@ assert all(abs(a - b) < 1e-5 for a, b in zip(gone_on, loaded))
 # tensors, in one process:
 
 # %%
-from pathlib import Path
-
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 dcp_to_torch_save("four_ranks", "plain.pt")

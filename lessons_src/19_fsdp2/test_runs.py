@@ -83,6 +83,25 @@ def test_pictures_and_tables_say_what_was_found(found):
     assert "2: whole" in pictures.draw_reshard({"True": found["True"], "2": found["2"]}, SIZES).alt
 
 
+def blocks_stay_whole(model, mesh):
+    for block in model.h:
+        fully_shard(block, mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh)
+
+
+def all_whole_until_the_last(model, parts):
+    for i, (x, y) in enumerate(parts):
+        model.set_requires_gradient_sync(i == len(parts) - 1)
+        model.set_reshard_after_backward(i == len(parts) - 1)
+        (model(x, y) / y.numel()).backward()
+
+
+@pytest.mark.slow
+def test_weights_that_stay_whole_are_gathered_once_a_step():
+    _, once = fsdp_runs.accumulated(blocks_stay_whole, all_whole_until_the_last, SIZES, 4)
+    assert once["calls"] == {"all_gather": 4, "reduce_scatter": 4}
+
+
 @pytest.mark.slow
 def test_right_answers_of_another_kind_keep_the_lessons_promises():
     for answer in (accumulate.accumulate, *bank_accumulate.ALSO_RIGHT[:1]):

@@ -49,6 +49,7 @@ def reshard(billions, blocks, ranks_power, after, low):
         "log_x": True,
         "says": f"Simulated: on {ranks} ranks a rank holds {both - whole:.3g} GB of shards and at "
         + f"most {whole:.3g} GB of whole weights: {both:.3g} GB, without activations and "
-        + f"gradients on their way. It sends {gathers:.3g} GB for gathers and {reduces:.3g} GB for "
+        + "without the buffers of the block and the gradients that are on their way. "
+        + f"It sends {gathers:.3g} GB for gathers and {reduces:.3g} GB for "
         + f"gradients in a micro-batch: {(gathers + reduces) / 50:.3g} s at 50 GB/s.",
     }

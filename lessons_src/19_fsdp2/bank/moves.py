@@ -10,17 +10,7 @@ def row_by_row(rows, saved, loaded, rank):
     for row in range(rank * new, min(rows, (rank + 1) * new)):
         file, start = divmod(row, old)
         found.append((file, start, start + 1, row - rank * new))
-    return joined(found)
-
-
-def joined(found):
-    result = []
-    for file, start, stop, to in found:
-        if result and result[-1][0] == file:
-            result[-1] = (file, result[-1][1], stop, result[-1][3])
-        else:
-            result.append((file, start, stop, to))
-    return result
+    return found
 
 
 def from_the_last(rows, saved, loaded, rank):
@@ -33,6 +23,7 @@ def own_rows_of_each(rows, saved, loaded, rank):
 
 
 ALSO_WRONG = [
+    ("empty", {MOVE: "(file, begin - file * old, end % old, begin - first)"}),
     ("beyond", {END: "end = min(last, (file + 1) * old) + 1"}),
     ("beyond", lambda *case: [(f + case[1], *rest) for f, *rest in moves(*case)]),
     ("holes", {BEGIN: "begin = max(first, file * old) + 1"}),

@@ -28,7 +28,21 @@ def read(got):
             raise Wrong("four", got=str(move)[:60])
         if any(isinstance(x, bool) or int(x) != x for x in move):
             raise Wrong("whole_numbers", got=str(move)[:60])
-    return sorted([tuple(int(x) for x in move) for move in got], key=lambda move: move[3])
+    return joined(sorted([tuple(int(x) for x in move) for move in got], key=lambda move: move[3]))
+
+
+def joined(found):
+    """Entries that continue one another, as one."""
+    result = []
+    for file, start, stop, to in found:
+        before = result[-1] if result else (None, 0, 0, 0)
+        if (file, start, to) == (before[0], before[2], before[3] + before[2] - before[1]) and (
+            start < stop and before[1] < before[2]
+        ):
+            result[-1] = (file, before[1], stop, before[3])
+        else:
+            result.append((file, start, stop, to))
+    return result
 
 
 def size(rows, ranks, rank):
