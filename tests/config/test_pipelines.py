@@ -49,7 +49,7 @@ def test_micro_batches_that_a_schedule_cannot_arrange_are_refused(schedule, rank
 
 @pytest.mark.parametrize(("settings", "accumulation", "micro_batch"), [
     ({}, 4, 4), ({"pipeline_schedule": "dualpipe-v"}, 8, 2), ({"accumulation": 8}, 8, 2),
-    ({"micro_batch": 1}, 16, 1), ({"mesh": "pipeline=2,data=2"}, 2, 4),
+    ({"micro_batch": 1}, 16, 1), ({"mesh": "data=2,pipeline=2"}, 2, 4),
 ])  # fmt: skip
 def test_a_step_has_enough_micro_batches_to_fill_the_stages(settings, accumulation, micro_batch):
     plan = RunConfig("text", strategy="pipeline", global_batch=16, **settings).plan(4)

@@ -108,8 +108,8 @@ def test_four_stages_and_two_pipelines_hold_and_send_what_is_predicted(story):
     runs = {
         "1f1b": {"optimizer": "sgd"},
         "gpipe": {"pipeline_schedule": "gpipe", "accumulation": 2},
-        "both": {"mesh": "pipeline=2,data=2", "pipeline_schedule": "interleaved"},
-        "wide": {"mesh": "pipeline=2,data=2", "accumulation": 2},
+        "both": {"mesh": "data=2,pipeline=2", "pipeline_schedule": "interleaved"},
+        "wide": {"mesh": "data=2,pipeline=2", "accumulation": 2},
     }
     runs = {out: {**GIVEN, "data": story, "ledger": True, **each} for out, each in runs.items()}
     assert_as_alone(launch(train_each, runs, ranks=4, timeout=100)[0], runs)
@@ -135,7 +135,7 @@ def test_a_loss_in_chunks_and_another_cut_after_a_checkpoint(story):
     assert_as_alone(launch(in_chunks, in_pieces, ranks=2, timeout=60)[0], in_pieces)
     links: list[tuple[int, dict[str, Any]]] = [
         (4, {"strategy": "pipeline"}), (2, {"strategy": "ddp"}),
-        (4, {"strategy": "pipeline", "mesh": "pipeline=2,data=2", "pipeline_schedule": "zbv"}),
+        (4, {"strategy": "pipeline", "mesh": "data=2,pipeline=2", "pipeline_schedule": "zbv"}),
         (1, {"strategy": "single"}), (2, {"strategy": "pipeline"}),
     ]  # fmt: skip
     for number, (ranks, own) in enumerate(links, start=1):
