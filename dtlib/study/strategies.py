@@ -15,6 +15,7 @@ from dtlib.study.family import Planned
 KIND = "strategies"
 # A strategy, and its axis beside data on a mesh.
 SECOND = {"fsdp": "tensor", "tensor": "tensor", "pipeline": "pipeline"}
+REFUSED = ("context",)  # it runs nowhere, so a study with it would never be complete
 STEPS = 10
 """The ledger watches step 3, so seven steps are timed."""
 
@@ -22,7 +23,8 @@ STEPS = 10
 def names(wanted: Sequence[str] = ()) -> list[str]:
     """Return a study's strategies without aliases, from sharding nothing to sharding everything.
 
-    Strategies for which `sim` has no formula come last.
+    Strategies for which `sim` has no formula come last. One that runs nowhere is only among them if
+    it is wanted.
 
     Raises `BadInput` for a strategy that does not exist.
     """
@@ -30,7 +32,7 @@ def names(wanted: Sequence[str] = ()) -> list[str]:
     for name in wanted:
         refuse_unknown("strategy", name, sorted(kinds))
     known = [name for name in states.DIVIDED if name in kinds]
-    everything = [*known, *sorted(kinds.keys() - set(known))]
+    everything = [*known, *sorted(kinds.keys() - set(known) - set(REFUSED))]
     return [name for name in (wanted or everything) if name not in states.ALIASES]
 
 
