@@ -167,10 +167,10 @@ learn.table(*fsdp_view.order(found))
 # ## Exercise 1: choose the units
 #
 # ●○○ *10 minutes.* Shard a model so that one block and what lies outside all
-# blocks is the most that is whole at once, with no more messages than that
-# takes. A block is a module of the class `Block`, **wherever it is**: the
-# check also has a model with blocks in three places. The model is changed in
-# place.
+# blocks is the most that is whole at once, with no units smaller than a block
+# inside the blocks. A block is a module of the class `Block`, **wherever it
+# is**: the check also has a model with blocks in three places. The model is
+# changed in place.
 
 
 # %% tags=["exercise"]
@@ -237,11 +237,11 @@ learn.what_if("reshard")
 # ## Prefetch: who asks for the next block, and when?
 #
 # A message hides behind computing only if it starts before its block is
-# needed. Look at backward in the picture above: FSDP2 asks for block 2
-# *before* it computes the backward of block 3, so a gather is on its way in
-# time. In forward the order is gather, compute, gather, compute (the last
-# gather below, of block 3, is backward's). On a GPU that is no loss: Python
-# runs ahead of the GPU, and the next gather is queued while this block
+# needed. Look at backward in the picture of the two traces: FSDP2 asks for
+# block 2 *before* it computes the backward of block 3, so a gather is on its
+# way in time. In forward the order is gather, compute, gather, compute (the
+# last gather below, of block 3, is backward's). On a GPU that is no loss:
+# Python runs ahead of the GPU, and the next gather is queued while this block
 # computes. If Python is the slow part, you set the order yourself:
 
 # %%

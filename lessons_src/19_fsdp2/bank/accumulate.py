@@ -62,7 +62,14 @@ def by_the_modules(model, parts):
         (n * (model(x, y) / count)).backward()
 
 
+def one_backward(model, parts):
+    n, count = dist.get_world_size(), torch.tensor(float(sum(len(y) for x, y in parts)))
+    dist.all_reduce(count)
+    (sum(model(x, y) for x, y in parts) * n / count).backward()
+
+
 ALSO_WRONG = [
+    ("one_backward", one_backward),
     ("each_time", {SYNC: "pass"}),
     ("each_time", {SYNC: "model.set_requires_gradient_sync(True)"}),
     ("too_often", root_alone),

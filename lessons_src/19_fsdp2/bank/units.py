@@ -67,7 +67,16 @@ def on_a_mesh_of_its_own(model, mesh):
     fully_shard(model, mesh=mesh, reshard_after_forward=True)
 
 
+def norms_too(model, mesh):
+    """A block takes the norms in it, which come later and find only DTensors."""
+    for module in model.modules():
+        if isinstance(module, Block | nn.Embedding | nn.LayerNorm):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
 ALSO_WRONG = [
+    ("root_first", norms_too),
     ("too_fine", linears),
     ("too_fine", halves_of_blocks),
     ("some_whole", in_pairs),

@@ -19,7 +19,7 @@ from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
-from ..trace import Trace
+from ..trace import ROOT, Trace
 
 WIDTH, UNITS = 4, 3
 STEPS = 2  # the second shows what the first has left behind
@@ -57,6 +57,7 @@ class Found:
 
     gradients: list[list[float]]
     reductions: list[int] = field(compare=False)
+    forwards: int = field(compare=False)  # before the first backward
 
 
 def samples(rank, micro_batch, even):
@@ -76,7 +77,7 @@ def run(answer, many, even):
     model = Model()
     for unit in (model.first, model.second, model):
         fully_shard(unit, mesh=mesh)
-    trace, found = Trace(model), Found([], [])
+    trace, found = Trace(model), Found([], [], 0)
     for step in range(STEPS):
         with trace.watching() as events:
             answer(model, parts(dist.get_rank(), many, even, step))
@@ -85,12 +86,16 @@ def run(answer, many, even):
             raise Wrong("not_reduced", step=step + 1, k=many)
         whole = [grad.full_tensor() for grad in grads]
         found.gradients.append([float(grad[0]) for grad in whole])
+        kinds = [event.kind for event in events if event.unit == ROOT]
         found.reductions.append(sum(event.kind == "reduce" for event in events))
+        found.forwards = kinds[: kinds.index("backward")].count("forward")
         model.zero_grad()
     return found
 
 
 def waste(got, many, n):
+    if got[0].forwards > 1:
+        return Wrong("one_backward", k=many[0])
     for step, reductions in enumerate(got[0].reductions):
         if n > 1 and reductions > UNITS:
             key = "each_time" if reductions == UNITS * many[0] else "too_often"

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import (  # noqa: F401 (a mistake uses the policy)
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
 from torch.distributed.tensor import DTensor
 
 from dtlib.learn.mistakes import Mistake
@@ -185,6 +189,10 @@ EXERCISE = RankAnswer(
         Mistake("other_model", a_copy,
                 when=lambda got: got[0].other and got[0].plain == got[0].tensors),
         Mistake("model_h", of_a_gpt, when=raises("has no attribute 'h'")),
+        Mistake("other_numbers", {UNIT: "fully_shard(module, mesh=mesh, mp_policy="
+                                        "MixedPrecisionPolicy(torch.bfloat16))"},
+                when=lambda got, want: got[0].off and got[0].plain == 0
+                and got[0].whole <= want[0].whole),
         Mistake("not_gathered", children, when=raises("mixed torch.Tensor and DTensor")),
         ("one_list", of_the_longest_list),
         Mistake("some_plain", without_embeddings, when=lambda got: got[0].plain > 0),
