@@ -227,7 +227,7 @@ learn.table(*fsdp_view.reshard(kept, sizes))
 # %% [markdown]
 # With `False` as much is whole as with one call on the root, and as many bytes
 # are sent; gradients, though, are still reduced block by block, so they don't
-# pile up. In between lies the number. The formulas (`dtlib/sim/fsdp.py`) say
+# pile up. In between lies the number. The formulas (`what_if.py`) say
 # the same, to the byte, and hold for models that don't fit here:
 
 # %%

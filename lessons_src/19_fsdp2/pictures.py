@@ -200,7 +200,7 @@ def held_and_sent(found: Mapping[str, Books], sizes: Sizes) -> Table:
 
 def reshard(found: Mapping[str, Books], sizes: Sizes) -> Table:
     """The numbers of `draw_reshard`, beside the formulas."""
-    from dtlib.sim import fsdp
+    from . import what_if
 
     root = sizes.psi - sizes.layers * sizes.block
     rows = []
@@ -208,11 +208,11 @@ def reshard(found: Mapping[str, Books], sizes: Sizes) -> Table:
         group = {"True": 0, "False": 1}.get(name) if name in ("True", "False") else int(name)
         shape = (root, sizes.block, sizes.layers)
         rows.append([
-            name, books.whole, fsdp.whole_weights(*shape, group) * 4,
-            books.sent["all_gather"], fsdp.gathered(*shape, sizes.ranks, group) * 4,
+            name, books.whole, what_if.whole_weights(*shape, group) * 4,
+            books.sent["all_gather"], what_if.gathered(*shape, sizes.ranks, group) * 4,
         ])  # fmt: skip
     columns = ["reshard_after_forward", "whole, at most", "formula", "sent by gathers", "formula"]
-    return (rows, columns, "Bytes on a rank, measured and by dtlib/sim/fsdp.py")
+    return (rows, columns, "Bytes on a rank, measured and by formulas")
 
 
 def precision(found: Mapping[str, Books], sizes: Sizes) -> Table:

@@ -6,7 +6,7 @@ import pytest
 
 from dtlib.learn import source
 from dtlib.learn.recorded import ABOUT, recorded
-from dtlib.sim import fsdp, traffic
+from dtlib.sim import traffic
 from tests.prediction_cases import right_options
 
 from . import what_if
@@ -64,7 +64,7 @@ def test_gathers_are_those_of_the_simulator(group, passes):
     root, block, blocks, ranks = 8, 16, 4, 4
     psi = root + blocks * block
     rows = traffic.stage_3(psi, ranks, 1, 1, 1, 1, root=root)[:passes]
-    assert fsdp.gathered(root, block, blocks, ranks, group) == sum(row["wire"] for row in rows)
+    assert what_if.gathered(root, block, blocks, ranks, group) == sum(row["wire"] for row in rows)
 
 
 def test_the_sliders_trade_memory_for_bytes():

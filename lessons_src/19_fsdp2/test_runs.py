@@ -4,9 +4,7 @@ import matplotlib
 import pytest
 from torch.distributed.fsdp import fully_shard
 
-from dtlib.sim import fsdp
-
-from . import fsdp_runs, muon_runs, pictures
+from . import fsdp_runs, muon_runs, pictures, what_if
 from .bank import accumulate as bank_accumulate
 from .bank import muon as bank_muon
 from .bank import units as bank_units
@@ -52,8 +50,8 @@ def test_what_is_whole_and_sent_is_what_the_formulas_say(found):
     root = SIZES.psi - SIZES.layers * SIZES.block
     for name, group in (("True", 0), ("2", 2)):
         shape = (root, SIZES.block, SIZES.layers)
-        assert found[name].whole == 4 * fsdp.whole_weights(*shape, group)
-        assert found[name].sent["all_gather"] == 4 * fsdp.gathered(*shape, 4, group)
+        assert found[name].whole == 4 * what_if.whole_weights(*shape, group)
+        assert found[name].sent["all_gather"] == 4 * what_if.gathered(*shape, 4, group)
     one = found["one call"]
     assert one.whole == 4 * SIZES.psi and one.bytes_sent == 2 * 3 / 4 * 4 * SIZES.psi
     assert {sum(books.held.values()) for books in found.values()} == {4 * SIZES.psi}

@@ -1,6 +1,10 @@
-"""What FSDP2 holds and sends, over the number of ranks. Numbers only: runs in a page."""
+"""What `fully_shard` makes whole and gathers in a step, when each block is a unit.
 
-from dtlib.sim.fsdp import gathered, whole_weights
+Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
+arXiv:2304.11277. In elements; `group` is `reshard_after_forward`: 0 for True, 1 for False, otherwise
+the number of ranks that share a block between its forward and its backward. Numbers only: runs in a
+page.
+"""
 
 GROUPS = (0, 8, 1)  # reshard_after_forward=True, 8, False
 SHARD = 16  # bytes a parameter in fp32 with AdamW: 4 + 4 + 8
@@ -53,3 +57,30 @@ def reshard(billions, blocks, ranks_power, after, low):
         + f"It sends {gathers:.3g} GB for gathers and {reduces:.3g} GB for "
         + f"gradients in a micro-batch: {(gathers + reduces) / 50:.3g} s at 50 GB/s.",
     }
+
+
+def whole_weights(root, block, blocks, group):
+    """Elements that are whole at once on a rank, at most, beside its shards.
+
+    Parameters
+    ----------
+    root
+        Elements outside all blocks; they stay whole from forward to backward.
+    block, blocks
+        Elements of one block, and how many blocks there are.
+    group
+        `reshard_after_forward`, see above. A block that is shared by a group leaves 1/group of itself on each rank.
+    """
+    left = 1 / group if group else 0
+    return root + block + (blocks - 1) * block * left
+
+
+def gathered(root, block, blocks, ranks, group):
+    """Elements that a rank sends for all gathers of a micro-batch, on rings.
+
+    Forward gathers everything over all ranks; backward gathers the blocks once more, inside their
+    group, or not at all.
+    """
+    again = group or ranks
+    forward = (root + blocks * block) * (ranks - 1) / ranks
+    return forward + blocks * block * (again - 1) / again
