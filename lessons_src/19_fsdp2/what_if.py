@@ -1,8 +1,8 @@
 """What `fully_shard` makes whole and gathers in a step, when each block is a unit.
 
 Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
-arXiv:2304.11277. In elements; `group` is `reshard_after_forward`: 0 for True, 1 for False, otherwise
-the number of ranks that share a block between its forward and its backward. Numbers only: runs in a
+arXiv:2304.11277. In elements; `group` is `reshard_after_forward`: 0 for True, 1 for False, or the
+number of ranks that share a block between its forward and its backward. Numbers only: runs in a
 page.
 """
 
@@ -69,7 +69,8 @@ def whole_weights(root, block, blocks, group):
     block, blocks
         Elements of one block, and how many blocks there are.
     group
-        `reshard_after_forward`, see above. A block that is shared by a group leaves 1/group of itself on each rank.
+        `reshard_after_forward`, see above. A block that is shared by a group leaves 1/group of
+        itself on each rank.
     """
     left = 1 / group if group else 0
     return root + block + (blocks - 1) * block * left
