@@ -153,13 +153,15 @@ def check_data(planned: Iterable[tuple[RunConfig, BatchPlan]]) -> None:
             refuse_long_warmup(config.warmup_steps, total)
 
 
-def _refuse_another_run(config: RunConfig, world_size: int) -> None:
+def _refuse_another_run(config: RunConfig, plan: BatchPlan) -> None:
     """Refuse to resume another run before ranks start; the ranks look at the checkpoint itself."""
     folder = Path(config.out or "")
     saved = settings_of(folder)
     if any(folder.glob("checkpoints/step-*")) and saved.keys() >= set(SAME_ON_RESUME):
-        kind, _ = foresee(world_size, config.device)
-        refuse_another_run(folder, saved, dataclasses.asdict(config.resolved(kind)))
+        kind, _ = foresee(plan.world_size, config.device)
+        # the batch may have been left to the plan, which decides it as it did at the first start
+        wanted = dataclasses.asdict(config.resolved(kind)) | plan.columns()
+        refuse_another_run(folder, saved, wanted)
 
 
 def prepare(config: RunConfig) -> Prepared:
@@ -178,7 +180,7 @@ def prepare(config: RunConfig) -> Prepared:
         check_place(config.checkpoints, resume=config.resume)
     make_folder(Path(config.out or RUNS), resume=config.resume)
     if config.resume:
-        _refuse_another_run(config, plan.world_size)
+        _refuse_another_run(config, plan)
     if config.out is None and not there:
         config = dataclasses.replace(config, out=str(_new_folder(config)))
     return Prepared(config, plan, leads)

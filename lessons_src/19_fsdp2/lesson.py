@@ -244,6 +244,7 @@ learn.what_if("reshard")
 # Python runs ahead of the GPU, and the next gather is queued while this block
 # computes. If Python is the slow part, you set the order yourself:
 
+
 # %%
 def one_ahead(model, mesh):
     per_block(model, mesh)

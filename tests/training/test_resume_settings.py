@@ -13,6 +13,7 @@ from dtlib.errors import BadInput
 from dtlib.ranks import launcher
 from dtlib.training import start
 from dtlib.training.checkpoint import Checkpointer, checkpointer
+from dtlib.training.record import Run
 from tests.toy import write_story
 
 PLAIN = {"tokenizer": "characters", "model": "nano", "max_length": 8, "global_batch": 6}
@@ -55,6 +56,15 @@ def test_a_resumed_run_names_what_changes_how_it_goes_on(
     assert f"The settings have changed: {words}" in capsys.readouterr().out
 
 
+def test_a_batch_that_was_left_to_the_plan_is_the_same_when_the_run_goes_on(saved_run, tmp_path):
+    data, _ = saved_run
+    out, left = str(tmp_path / "run"), {"global_batch": None, "micro_batch": None}
+    alone(data, out=out, **left)
+    alone(data, out=out, **left, resume=True, steps=3)
+    alone(data, out=out, **left | {"micro_batch": 8, "accumulation": 2}, resume=True, steps=4)
+    assert Run.load(out).summary["steps"] == 4
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [({"seed": 1}, "seed was 0 and is now 1"), ({"global_batch": 8}, "global_batch was 6")],
@@ -78,10 +88,11 @@ def test_another_run_is_refused_before_any_rank_starts(settings, words, saved_ru
     ],
 )
 def test_another_cut_is_named_where_a_step_follows_from_it(settings, named):
-    cuts = [dataclasses.asdict(settings.plan(ranks)) for ranks in (2, 1)]
+    cuts = [settings.plan(ranks).columns() for ranks in (2, 1)]
     before, now = (dataclasses.asdict(settings) | cut for cut in cuts)
     said = Checkpointer(Path("run"), None, now)._changed(before, None)
-    assert ("world_size was 2 and is now 1, micro_batch was" in said) == named == bool(said)
+    words = "world_size was 2 and is now 1, mesh was data=2 and is now data=1, micro_batch was"
+    assert (words in said) == named == bool(said)
 
 
 def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_on():
@@ -95,5 +106,6 @@ def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_o
         "checkpoint_every", "checkpoints", "tensorboard", "wandb", "timeout",
     }  # fmt: skip
     kinds = checkpointer.SAME_ON_RESUME, checkpointer.NAMED_ON_RESUME, checkpointer.LENGTH
-    told = [name for kind in (*kinds, ["micro_batch"], nothing) for name in kind]
+    cut = {*checkpointer.CUT} - {"world_size"}  # which is no setting
+    told = [name for kind in (*kinds, cut, nothing) for name in kind]
     assert sorted(told) == sorted(field.name for field in dataclasses.fields(RunConfig))
