@@ -91,8 +91,7 @@ def test_another_cut_is_named_where_a_step_follows_from_it(settings, named):
     cuts = [settings.plan(ranks).columns() for ranks in (2, 1)]
     before, now = (dataclasses.asdict(settings) | cut for cut in cuts)
     said = Checkpointer(Path("run"), None, now)._changed(before, None)
-    words = "world_size was 2 and is now 1, mesh was data=2 and is now data=1, micro_batch was"
-    assert (words in said) == named == bool(said)
+    assert ("world_size was 2 and is now 1, micro_batch was" in said) == named == bool(said)
 
 
 def test_every_setting_is_the_same_is_named_or_changes_nothing_when_a_run_goes_on():
