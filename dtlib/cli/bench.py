@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dtlib.cli.describing import own_rank
 from dtlib.config.flags import Parser, add_json
 from dtlib.config.terminal import to_json
@@ -59,6 +61,12 @@ def _links(args: Any) -> int:
     sizes = [size for size in links.SIZES if size < largest] + [largest]
     if args.sheet is not None and args.sheet <= 0:
         raise BadInput(f"--sheet {args.sheet:g} must be above 0.")
+    most = psutil.virtual_memory().total
+    if largest > most:
+        raise BadInput(
+            f"--largest {args.largest} is more than this machine's memory of"
+            f" {most / 2**30:.0f} GiB; use less."
+        )
     if args.ranks == 1:
         raise BadInput("one rank has no link to measure; use --ranks 2 or more.")
     found = launch(

@@ -62,7 +62,7 @@ class Mesh:
                 raise BadInput(f"mesh has no axis {name!r}; its axes are {', '.join(AXES)}.{hint}")
             if name in sizes:
                 raise BadInput(f"mesh has the axis {name} twice; give it once.")
-            if not size.isdecimal() or int(size) < 1:
+            if not size.isdecimal() or len(size) > 9 or int(size) < 1:
                 raise BadInput(
                     f"the mesh's axis {name} is {size or 'empty'}; it must be a whole number of at"
                     f" least 1, as in {name}=2."

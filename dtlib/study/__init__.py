@@ -20,7 +20,7 @@ from dtlib.errors import BadInput, counted
 from dtlib.strategies import names as strategy_names
 
 # Settings that the study sets itself, or that its runs cannot share.
-OWN = {"strategy", "ranks", "out", "resume", "ledger", "checkpoints"}
+OWN = {"strategy", "mesh", "ranks", "out", "resume", "ledger", "checkpoints"}
 RANKS, REPEATS = "1,2,4", 3
 
 

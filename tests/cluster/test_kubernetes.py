@@ -169,7 +169,7 @@ SUBMIT = ["batch", "submit", "images", "--on", "kubernetes", "--image", "r/dtlib
 
 
 def test_a_training_is_written_and_handed_to_kubectl(place, capsys):
-    words = "--nodes 3 --gpus-per-node 4 --time 1-2:30 --lr 0.1 --steps 9"
+    words = "--nodes 3 --gpus-per-node 4 --time 1-2:30 --lr 0.1 --global-batch 96"
     assert main([*SUBMIT, *words.split()]) == 0
     [path] = (place / "batch").glob("*.yaml")
     assert (place / "calls").read_text().splitlines()[-1] == f"apply -f {path}"
@@ -190,7 +190,7 @@ def test_a_training_is_written_and_handed_to_kubectl(place, capsys):
         "MASTER_PORT": "29500",
     }  # fmt: skip
     out = f"--out=/course/runs/{name}"
-    settings = ["--lr", "0.1", "--steps", "9"]
+    settings = ["--lr", "0.1", "--global-batch", "96"]
     assert container["args"][3:] == ["train", "images", *settings, "--resume", out]
 
 
@@ -203,6 +203,12 @@ def test_a_lesson_runs_in_one_pod(place, capsys):
     args = made["Job"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert args[:6] == ["dtlib", "lessons", "run", "09", "--kind", "student"]
     assert {"-p", "steps=3", "--jobs=1"} < set(args)
+
+
+def test_two_submissions_in_a_second_keep_both(place, capsys):
+    for _ in range(3):
+        assert main(SUBMIT) == 0
+    assert len([*(place / "batch").glob("*.yaml")]) == 3
 
 
 def test_without_a_cluster_the_file_is_kept(place, monkeypatch, capsys):
@@ -222,6 +228,9 @@ def test_without_a_cluster_the_file_is_kept(place, monkeypatch, capsys):
         ("imags --image r", "Did you mean 'images'?"),
         ("images --image r -p steps=3", "belong to lessons"),
         ("09 --image r --nodes 2", "one pod"),
+        ("images --image r --strategy tensor", "a ResNet has none that is cut"),
+        ("text --image r --gpus-per-node 2 --strategy tensor --mesh data=2,tensor=2", "2 × 2 = 4"),
+        ("images --image a|b", "is no image's name"),
         ("images --image r --time soon", "soon is no time limit"),
         ("images --image r -- --exclusive", "Kubernetes has no sbatch"),
         ("images --image r --nodes 0", "at least 1"),

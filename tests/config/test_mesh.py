@@ -38,6 +38,7 @@ def test_text_a_mapping_and_python_give_the_same_mesh():
         ("tensor=x", "axis tensor is x; it must be a whole number"),
         ({"tensor": 2.5}, "axis tensor is 2.5; it must be a whole number"),
         ("tensor=0", "axis tensor is 0"),
+        ("tensor=" + "9" * 5000, "it must be a whole number"),
         ("data=-2", "axis data is -2"),
         ("", "no axis ''"),
         (4, "mesh is 4; it must be like data=2,tensor=2"),

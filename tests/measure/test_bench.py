@@ -65,6 +65,7 @@ def test_what_is_written_is_as_long_as_it_says(tmp_path):
     [
         ("links --ranks 1", "one rank has no link"),
         ("links --largest 3XB", "'3XB' is no size"),
+        ("links --largest 900000GiB", "more than this machine's memory"),
         ("links --sheet -2", "--sheet -2 must be above 0"),
         ("disk /nowhere/at/all", "/nowhere/at/all is no folder"),
         ("disk . --size 0", "use at least one byte"),

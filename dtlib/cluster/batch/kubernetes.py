@@ -6,6 +6,7 @@ The manifests of `docker/kubernetes/` are the templates, so what people read the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import re
 import shlex
@@ -21,7 +22,7 @@ from dtlib.config.belonging import refuse_without_effect
 from dtlib.config.files import writable_folder, write_atomically
 from dtlib.config.flags import Parser, add_settings, hyphens
 from dtlib.config.values import CHOICES
-from dtlib.errors import BadInput, counted, refuse_unknown
+from dtlib.errors import BadInput, Unavailable, counted, refuse_unknown
 from dtlib.ranks.processes import run
 
 GPU = "nvidia.com/gpu"
@@ -129,10 +130,15 @@ def submit(
         raise BadInput(
             "Kubernetes pulls an image: add --image REGISTRY/dtlib:TAG, where you pushed it."
         )
+    if not re.fullmatch(r"[\w./:@-]+", args.image):
+        raise BadInput(f"--image {args.image!r} is no image's name; use REGISTRY/dtlib:TAG.")
     what = words[1] if words[0] == "train" else f"lesson {words[2]}"
     name = f"dtlib-{what.replace(' ', '-')}-{datetime.datetime.now():%m%d-%H%M%S}"
     writable_folder(out)
     path = out / f"{name}.yaml"
+    while path.exists():  # two submissions within a second
+        name += "-2"
+        path = out / f"{name}.yaml"
     objects = render(args, home, words, name)
     write_atomically(path, yaml.safe_dump_all(objects, sort_keys=False, width=100))
     print(f"{path}: {what} on {counted(args.nodes or 1, 'node')}.")
@@ -155,14 +161,19 @@ def answers() -> bool:
     return run(["kubectl", "version", "--request-timeout=5s"], apart=True).code == 0
 
 
-def words_of_training(task: str, settings: Sequence[str]) -> list[str]:
+def words_of_training(task: str, settings: Sequence[str], ranks: int) -> list[str]:
     """Return what runs after `dtlib` in a training, which resumes when its pods start again.
 
-    Raises `BadInput` for an unknown task, or a setting that `dtlib train` would refuse in the pod.
+    Raises `BadInput` for an unknown task, or settings that `dtlib train` would refuse in the pods.
     """
+    from dtlib.training import start
+
     refuse_unknown("lesson or task", task, ["a lesson's number", *CHOICES["task"]])
     parser = Parser(prog="dtlib train", argument_default=argparse.SUPPRESS)
     add_settings(parser, but=("out", "resume", "ranks"))
     flags = vars(parser.parse_args([task, *map(hyphens, settings)]))
-    refuse_without_effect(vars(RunConfig.from_mapping(flags)), flags)
+    config = RunConfig.from_mapping({**flags, "ranks": ranks})
+    refuse_without_effect(vars(config), flags)
+    with contextlib.suppress(Unavailable):  # here; the pods have the image's packages and GPUs
+        start.check(config)
     return ["train", task, *settings, "--resume"]

@@ -125,7 +125,8 @@ def _words(args: argparse.Namespace, settings: Sequence[str]) -> list[str]:
     if not args.what.isdecimal():
         if args.kind or args.parameter:
             raise BadInput(f"--kind and -p belong to lessons; {args.what} takes settings directly.")
-        return kubernetes.words_of_training(args.what, settings)
+        ranks = (args.nodes or 1) * (args.gpus_per_node or kubernetes.RANKS)
+        return kubernetes.words_of_training(args.what, settings, ranks)
     if (args.nodes or 1) > 1:
         raise BadInput(f"a lesson runs in one pod; leave out --nodes {args.nodes}.")
     return ["lessons", "run", *_lesson(args, settings)[1], "--jobs=1"]
