@@ -46,8 +46,8 @@ def all_of_them(chosen, experts, factor):
 def facts(got, want, chosen, experts, factor):
     which = "dropped" if got[0] != want[0] else "empty"
     k = 0 if which == "dropped" else 1
-    return {"which": "tokens dropped" if k == 0 else "empty places", "mine": f"{got[k]:g}",
-            "right": f"{want[k]:g}", "fair": f"{len(chosen) / experts:.3g}",
+    return {"which": "for the tokens dropped" if k == 0 else "for the empty places",
+            "mine": f"{got[k]:g}", "right": f"{want[k]:g}", "fair": f"{len(chosen) / experts:.3g}",
             "tokens": len(chosen)}  # fmt: skip
 
 
@@ -85,6 +85,7 @@ EXERCISE = Answer(
         ("worst", {DROPPED: "max(max(0, load - capacity) for load in loads)"}),
         ("kept", {DROPPED: "sum(min(load, capacity) for load in loads)"}),
         ("all_places", {EMPTY: "capacity * experts"}),
+        ("quite_empty", {EMPTY: "sum(capacity for load in loads if load == 0)"}),
         ("negative", {DROPPED: "sum(load - capacity for load in loads)"}),
         ("negative", {EMPTY: "sum(capacity - load for load in loads)"}),
     ],
