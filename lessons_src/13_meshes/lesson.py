@@ -587,8 +587,8 @@ learn.quiz()
 #
 # - A rank's number is its coordinates written like digits. A group holds the
 #   ranks that differ on one axis alone. Every rank makes every group.
-# - Samples are averaged over data, terms are added up over tensor (and those of
-#   a tied embedding over pipeline), and what is complete is left alone.
+# - Samples are averaged over data, terms are added up over tensor, those of a
+#   tied embedding over pipeline, and what is complete is left alone.
 # - What talks most lies inside a node: tensor, then pipeline, then data.
 # - All meshes train what one process trains. If yours does not, a gradient was
 #   completed over the wrong group.
