@@ -87,6 +87,7 @@ ALSO_WRONG = [
     ("too_much", whole_again),
     ("too_much", gathers),
     ("too_much", whole_averaged),
+    ("another", {SHARE: "gradient /= dist.get_world_size(data) ** 2"}),
     ("returned", not_in_place),
     ("raised", always_flat),
     ("summed", {SHARE: "gradient = gradient / dist.get_world_size(data)"}),
