@@ -27,6 +27,9 @@ def unforeseen(round_: Round) -> Wrong:
     if busy:
         # Of several, name the one that runs: the others wait for it, some in the check itself.
         rank, place = min(busy, key=lambda b: ("(rank_runs.py" in b[1], b[1].startswith("waiting")))
+        if place.startswith("waiting"):  # nothing runs: all wait for one another
+            who = ", ".join(f"rank {rank} was {place}" for rank, place in busy)
+            return Wrong("waits", case, n=round_.n, who=who)
         return Wrong("loops", case, rank=rank, n=round_.n, place=place)
     for rank, failure in round_.failures:
         if failure.lost and failure.own:

@@ -85,6 +85,18 @@ def listed(value: Any, key: str) -> list[Any]:
     return ask(lambda: list(itertools.islice(value, MOST)), case="")
 
 
+def as_lists(value: Any) -> Any:
+    """Arrays, tensors, sets and whatever else has items as lists of Python's numbers, at any depth.
+
+    Of each at most `MOST` items are taken. Words, dicts and single objects stay what they are.
+    """
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        return value
+    return [as_lists(one) for one in ask(lambda: list(itertools.islice(value, MOST)), case="")]
+
+
 def shown(value: Any, most: int = 40) -> str:
     """An object as sentences quote it; one that is cut short ends with an ellipsis."""
     return _cut(repr(value), most)

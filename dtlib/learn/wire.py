@@ -16,20 +16,9 @@ import torch
 import torch.distributed as dist
 
 from dtlib.learn.functional import noted
+from dtlib.learn.wire_names import COALESCED, COLLECTIVES, WHOLE
 from dtlib.sim.collectives import ring_wire_bytes
 
-# Names of ProcessGroup's methods and what torch.distributed calls them; no version has them all.
-COLLECTIVES = {
-    "allreduce": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "gather": "gather",
-    "allgather": "all_gather", "allgather_coalesced": "all_gather", "scatter": "scatter",
-    "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all_single", "all_to_all_single": "all_to_all_single",
-    "_allgather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor",
-    # torch 2.14's names for the last two
-    "all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
-}  # fmt: skip
-# Collectives of which a log notes the whole tensor; of the others it notes one shard.
-WHOLE = ("all_reduce", "all_gather_into_tensor", "broadcast", "reduce", "all_to_all_single")
 ANY = -1  # the peer of a receive that names no rank
 FEW = 64  # messages of up to this many numbers are kept in full
 
@@ -150,6 +139,7 @@ class WireLog(Sender):
         group = dist.ProcessGroup
         wrappers = {"send": self._send, "recv": self._recv, "recv_anysource": self._recv_any}
         wrappers |= {name: self._collective(COLLECTIVES[name]) for name in COLLECTIVES}
+        wrappers |= {name: self._collective(*COALESCED[name]) for name in COALESCED}
         for name, wrapper in wrappers.items():
             # vars(), since what getattr returns would no longer bind to a group when put back.
             if name in vars(group):
@@ -206,13 +196,16 @@ class WireLog(Sender):
         if self._forbid and name:
             raise Forbidden(f"dist.{name} is what you are building here")
 
-    def _collective(self, name: str) -> Callable[..., Any]:
+    def _collective(self, name: str, several: int | None = None) -> Callable[..., Any]:
+        """Log one kind of call; `several` is the place of the tensors that travel as one."""
+
         def call(original: Callable[..., Any], group: Any, args: tuple, kwargs: dict) -> Any:
             self._refuse_collectives(name)
-            tensors = _tensors(args)
+            tensors = _tensors(args if several is None else args[several])
             if not tensors:
                 return original(group, *args, **kwargs)
-            message = _message(name, None, tensors[0], group)
+            whole = tensors[0] if several is None else torch.cat([t.flatten() for t in tensors])
+            message = _message(name, None, whole, group)
             options = (*args, *kwargs.values())
             message.waited = not any(getattr(one, "asyncOp", False) for one in options)
             self.messages.append(message)
@@ -245,6 +238,11 @@ class _OnItsWay:
     def wait(self, *args: Any, **kwargs: Any) -> Any:
         self.message.waited = True
         return self.work.wait(*args, **kwargs)
+
+    def get_future(self) -> Any:
+        """What torch's coalesced calls return: whether it is waited for is not seen."""
+        self.message.waited = True
+        return self.work.get_future()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.work, name)

@@ -241,6 +241,11 @@ def _absent(outcomes: list[Outcome], failed: list[Outcome], timeout: float) -> t
     missing = next((o for o in absent if o.status != "ok"), absent[0])
     call = waiting[0].where
     assert call is not None
+    if call.call == "new_group" and missing.status == "ok":  # any of them may have left one out
+        return waiting[0], (
+            f"{_capital(_others(waiting))} after {timeout:g} s; {_others(absent)}. "
+            "They did not all make the same groups in the same order."
+        )
     what = call.call + (f" of {call.what}" if call.what else "")
     return missing, (
         f"{_capital(missing.who)} did not join {what} {limit}: {_others(waiting)}; "

@@ -152,15 +152,16 @@ for axis in ("data", "tensor"):
     print(axis, "sum:", f"{x.item():04.0f}")
 
 # %% [markdown]
-# If rank 0 made only its own two groups, it would wait for ranks that are
-# busy with others, until the time-out. (`make_groups(mesh, axis)`, in
-# `dtlib/scratch/mesh.py`, is the inner loop.)
+# A group is known by its number in the order of calls. If rank 0 made only its
+# own two groups, its second call would be the others' third or fourth, and
+# ranks 0 and 1 would wait for each other until the time-out.
+# (`make_groups(mesh, axis)`, in `dtlib/scratch/mesh.py`, is the inner loop.)
 #
 # ## What is added up, and over which group
 #
-# After backward a gradient may be incomplete in two ways. The ranks of a data
-# group have seen different samples. And the ranks of a tensor group hold three
-# kinds of parameters, as in lesson 11:
+# After backward a gradient may be incomplete along data and along tensor. The
+# ranks of a data group have seen different samples. And the ranks of a tensor
+# group hold three kinds of parameters, as in lesson 11:
 #
 # - `cut`: this rank's part of a matrix. No other rank of its tensor group has
 #   it.
@@ -169,6 +170,10 @@ for axis in ("data", "tensor"):
 # - `partial`: the same on every rank of the tensor group, but each has used it
 #   for its own positions only: a norm *with* sequence parallelism. Each has
 #   one term of its gradient.
+#
+# Along pipeline there is one more case, which lesson 12's worker takes care
+# of: the embedding of words is in the first stage and, as the output layer, in
+# the last one. Each has one term of its gradient, and they are added up.
 #
 # ## Exercise 2: complete the gradients
 #
@@ -263,7 +268,8 @@ learn.my_run(
 # deserves that place? Take GPT-3 in the layout in which Megatron-LM trained it
 # on 1024 A100: data 8 × pipeline 16 × tensor 8, with 192 sequences for each
 # data rank. All links of an A100 inside a node carry 300 GB/s in each
-# direction, its network 25 GB/s. Formulas again, without recomputation:
+# direction, its network 25 GB/s. By formulas, without recomputation and
+# without sequence parallelism:
 
 # %%
 from lesson import published
@@ -398,8 +404,8 @@ learn.check("choose_layout", choose_layout)
 
 # %% [markdown]
 # Now with activations, logits and messages, by the formulas of lessons 11, 12
-# and 16 together. Try to make GPT-3 fit with data 8, and see what each choice
-# costs. Which axes leave the node?
+# and 16 together, and with sequence parallelism. Try to make GPT-3 fit with
+# data 8, and see what each choice costs. Which axes leave the node?
 
 # %%
 learn.what_if("layout")
@@ -429,7 +435,9 @@ learn.table(*long_texts.work())
 
 # %% [markdown]
 # Above, rank 0 has work in one step out of four, and the others wait for rank
-# 3. Below, all have the same work in every step.
+# 3. Below, all have the same work in every step. (A square of scores is
+# computed whole or not at all, also one on the diagonal, where the mask hides
+# half of it. Smaller chunks waste less there.)
 #
 # ## Exercise 5: deal the chunks
 #
@@ -490,15 +498,16 @@ learn.table(*long_texts.sent())
 #
 # A **mixture of experts** replaces the MLP by several, the experts, and a
 # **router** that sends each token to one of them. So a model has more weights,
-# and a token costs as much as before. **Expert parallelism** puts the experts
-# on different ranks. Every rank sends its tokens to the ranks of their experts
-# and gets the results back: two all-to-alls.
+# and a token still goes through one MLP. **Expert parallelism** puts the
+# experts on different ranks. Every rank sends its tokens to the ranks of their
+# experts and gets the results back: two all-to-alls in forward, and two in
+# backward.
 #
-# Messages have to have a length before the router has chosen. So an expert
-# takes at most its **capacity** from each rank: the fair share, tokens ÷
-# experts, times a **capacity factor**, rounded up. A token that finds no place
-# is dropped: the layer adds nothing to it. Places that stay empty are sent all
-# the same.
+# If messages are to have a fixed length, whatever the router chooses, an
+# expert takes at most its **capacity** from each rank: the fair share, tokens
+# ÷ experts, times a **capacity factor**, rounded up. A token that finds no
+# place is dropped: the layer adds nothing to it. Places that stay empty are
+# sent and computed all the same.
 #
 # ## Exercise 6: who finds no place
 #
@@ -578,8 +587,8 @@ learn.quiz()
 #
 # - A rank's number is its coordinates written like digits. A group holds the
 #   ranks that differ on one axis alone. Every rank makes every group.
-# - Samples are averaged over data, terms are added up over tensor, and what is
-#   complete is left alone.
+# - Samples are averaged over data, terms are added up over tensor, those of a
+#   tied embedding over pipeline, and what is complete is left alone.
 # - What talks most lies inside a node: tensor, then pipeline, then data.
 # - All meshes train what one process trains. If yours does not, a gradient was
 #   completed over the wrong group.

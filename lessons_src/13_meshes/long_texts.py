@@ -40,7 +40,7 @@ def draw_ring(n: int = 4) -> Any:
                 said.set_bbox({"facecolor": "#ffffff", "edgecolor": "none", "pad": 1.5})
                 if t < n - 1:
                     send(axes, (x + 2.9, rank), (x + WIDE, (rank + 1) % n))
-    words = {"activations": "computed", "outline": "hidden by the causal mask",
+    words = {"activations": "computed", "outline": "not computed: hidden by the mask",
              "communication": "keys and values"}  # fmt: skip
     key(figure, list(words), words)
     return figure
@@ -69,7 +69,7 @@ def work(n: int = 4) -> Table:
     return (
         rows,
         columns,
-        f"Squares of scores, as wide as one of {2 * n} chunks, for one head",
+        f"Squares of scores computed for one head, as wide as one of {2 * n} chunks",
     )
 
 

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from dtlib.errors import BadInput
 from dtlib.learn.wire import Message, WireLog, elements_sent
 from dtlib.models import gpt
 from dtlib.scratch import pipeline as p
@@ -38,6 +39,10 @@ class Sizes:
     batch: int = 8
     positions: int = 12
     micro_batches: int = 2
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise BadInput(f"steps = {self.steps}: take 1 or more.")
 
     def model(self) -> gpt.GPT:
         """The model at its start, the same wherever it is made."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dtlib.errors import BadInput
 from dtlib.scratch.mesh import Mesh
 from dtlib.sim.context_parallel import chunks
 from tests.prediction_cases import right_options
@@ -55,6 +56,11 @@ def test_every_answer_that_passes_trains_as_one_process_does():
     tensor = found["data 2 × tensor 2"].sent["tensor"]
     assert tensor == (10 * 12 + 3) * 2 * 6
     assert found["data 2 × tensor 2"].sent["data"] == found["data 2 × tensor 2"].held
+
+
+def test_no_steps_are_refused_before_any_rank_starts():
+    with pytest.raises(BadInput, match="steps = 0"):
+        mesh_runs.Sizes(steps=0)
 
 
 def test_numbers_of_the_published_runs():

@@ -250,6 +250,14 @@ def test_only_painted_numbers_are_read_as_paint():
     assert explanations.unforeseen(explanations.Round(painted, mean)).numbers["reading"] == ""
 
 
+def test_ranks_that_all_wait_in_one_call_are_not_said_to_loop():
+    """As in a `new_group` that each rank makes for itself alone."""
+    in_it = Failure("", "", "", 0, "waiting in new_group (cell line 2)", explanations.OWN_CODE)
+    told = explanations.unforeseen(Round(CASES[1], [Seen(r, failure=in_it) for r in (0, 1)]))
+    assert told.mistake == "waits"
+    assert told.numbers["who"].endswith("rank 1 was waiting in new_group (cell line 2)")
+
+
 def test_a_number_that_is_slightly_off_is_told_apart_from_the_right_one():
     ranks = [Seen(0, kind="number", values=[2221.9], want=[2222.0])]
     told = explanations.unforeseen(Round(CASES[0], ranks)).numbers

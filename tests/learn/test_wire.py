@@ -170,6 +170,16 @@ def functional_calls():
     with WireLog() as log:  # all_to_all_single: each rank sends all but its own part
         dist.all_to_all_single(torch.empty(6), x)
     sent["not functional"] = ([m.kind for m in log.messages], elements_sent(log.messages, n))
+    shards, parts = [x[:1].clone(), x[:2].clone()], [[x[:1].clone(), x[:2].clone()] for _ in "12"]
+    for name, coalesced in {
+        "all_reduce_coalesced": lambda: dist.all_reduce_coalesced(shards),
+        "in the background": lambda: dist.all_reduce_coalesced(shards, async_op=True).wait(),
+        "all_gather_coalesced": lambda: dist.all_gather_coalesced(parts, shards),
+    }.items():
+        with WireLog() as log:
+            coalesced()
+        assert all(m.waited for m in log.messages)
+        sent[f"dist.{name}"] = ([m.kind for m in log.messages], elements_sent(log.messages, n))
     return sent, arrived, type(torch.ops._c10d_functional.all_reduce).__name__
 
 
@@ -187,6 +197,9 @@ def test_functional_collectives_and_those_of_dtensor_are_logged():
             "partial": (["all_reduce"], 6),
             "shard": (["all_gather"], 6),
             "not functional": (["all_to_all_single"], 3),
+            "dist.all_reduce_coalesced": (["all_reduce"], 3),
+            "dist.in the background": (["all_reduce"], 3),
+            "dist.all_gather_coalesced": (["all_gather"], 3),
         }
         assert arrived["all_reduce"] == arrived["partial"] == arrived["shard"] == 30
         assert arrived["reduce_scatter"] == (6, 24)[rank]

@@ -22,6 +22,7 @@ from rank_failures import WAITING, failure
 from dtlib.errors import BadInput
 from dtlib.ranks import parcel
 from dtlib.ranks.launcher import Outcome, RankFailed, blame, launch, run_ranks, start_method
+from dtlib.ranks.where import Where
 
 HERE = Path(__file__).parents[1]
 pytestmark = [pytest.mark.spread, pytest.mark.usefixtures("nothing_is_left")]
@@ -75,6 +76,16 @@ def test_a_lost_peer_that_is_reported_first_is_still_not_blamed() -> None:
     lost = Outcome(0, "error", error="RuntimeError", message="Connection closed by peer", at=1.0)
     error = blame([lost, Outcome(1, "killed", code=-9, at=2.0)], timeout=5)
     assert error is not None and error.rank == 1
+
+
+def test_no_rank_is_blamed_for_a_group_that_another_may_have_left_out() -> None:
+    waits = Where(call="new_group", line=9, cell=True)
+    outcomes = [Outcome(k, "timeout", where=waits) for k in (0, 1)]
+    error = blame([*outcomes, Outcome(2, "ok"), Outcome(3, "ok")], timeout=30)
+    assert error is not None and error.sentence == (
+        "Ranks 0 and 1 were waiting in new_group (cell line 9) after 30 s; ranks 2 and 3 had "
+        "already returned. They did not all make the same groups in the same order."
+    )
 
 
 def test_code_that_travels_by_value_keeps_its_file_name() -> None:

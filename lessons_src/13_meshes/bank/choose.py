@@ -20,7 +20,24 @@ def as_a_list(*given):
     return list(choose_layout(*given))
 
 
+def by_gpus(gb, card, gpus, per_node, heads, layers):
+    """Asks whether the stages divide all GPUs."""
+    _, _, tensor = choose_layout(gb, card, gpus, per_node, heads, layers)
+    for pipeline in range(1, layers + 1):
+        if not layers % pipeline and not gpus % pipeline and gb / tensor / pipeline <= card:
+            return gpus // tensor // pipeline, pipeline, tensor
+    return None
+
+
+def too_short_a_loop(gb, card, gpus, per_node, heads, layers):
+    """Finds nothing where a stage has to be one layer."""
+    found = choose_layout(gb, card, gpus, per_node, heads, layers)
+    return found if found[1] < layers else None
+
+
 ALSO_WRONG = [
+    ("rest", by_gpus),
+    ("none", too_short_a_loop),
     ("three", lambda *given: choose_layout(*given)[:2]),
     ("three", lambda *given: dict(zip("dpt", choose_layout(*given), strict=True))),
     ("reversed", lambda *given: tuple(reversed(choose_layout(*given)))),

@@ -1,5 +1,7 @@
 """More answers to `deal_chunks`, for the tests alone."""
 
+import torch
+
 
 # Right.
 def from_the_outside(ranks):
@@ -9,6 +11,11 @@ def from_the_outside(ranks):
 
 def last_rank_first(ranks):
     return [[ranks + r, ranks - 1 - r] for r in range(ranks)]
+
+
+def as_a_tensor(ranks):
+    chunks = torch.arange(2 * ranks)
+    return torch.stack([chunks[:ranks], chunks.flip(0)[:ranks]], 1)
 
 
 def neighbours(ranks):
@@ -33,7 +40,8 @@ ALSO_WRONG = [
     ("ranks", lambda ranks: from_the_outside(ranks)[:1]),
     ("lists", lambda ranks: list(range(2 * ranks))),
     ("lists", lambda ranks: dict(enumerate(from_the_outside(ranks)))),
+    ("lists", lambda ranks: [[[k] for k in pair] for pair in from_the_outside(ranks)]),
     ("none", lambda ranks: print(ranks)),
     ("raised", lambda ranks: from_the_outside(ranks)[ranks]),
 ]  # fmt: skip
-ALSO_RIGHT = [from_the_outside, last_rank_first]
+ALSO_RIGHT = [from_the_outside, last_rank_first, as_a_tensor]

@@ -2,7 +2,7 @@
 
 import math
 
-from ..exercises.experts import CAPACITY, DROPPED, EMPTY, dropped_tokens
+from ..exercises.experts import CAPACITY, DROPPED, EMPTY, LOADS, dropped_tokens
 
 
 # Right.
@@ -27,7 +27,11 @@ def by_difference(chosen, experts, factor):
 
 ALSO_WRONG = [
     ("no_factor", {CAPACITY: "-(-len(chosen) // experts)"}),
+    ("rounded_first", {CAPACITY: "math.ceil(len(chosen) // experts * factor)"}),
+    ("rounded_first", {CAPACITY: "math.ceil(factor * round(len(chosen) / experts))"}),
+    ("highest", {LOADS: "[chosen.count(e) for e in range(1 + sorted(chosen)[-1])]"}),
     ("of_all_tokens", {CAPACITY: "len([*chosen])"}),
+    ("quite_empty", {EMPTY: "capacity * loads.count(0)"}),
     ("all_places", {EMPTY: "sum(capacity for load in loads)"}),
     ("kept", {DROPPED: "len(chosen) - sum(max(0, load - capacity) for load in loads)"}),
     ("two", lambda *given: dropped_tokens(*given)[0]),

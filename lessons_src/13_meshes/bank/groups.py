@@ -1,5 +1,8 @@
 """More answers to `groups_of`, for the tests alone."""
 
+import numpy as np
+import torch
+
 from ..exercises.groups import NUMBER, D, P, T, groups_of
 
 
@@ -24,6 +27,14 @@ def by_strides(rank, data, pipeline, tensor):
     return found
 
 
+def by_slices(rank, data, pipeline, tensor):
+    """Slices of an array of all ranks, which is how most programs write it."""
+    ranks = np.arange(data * pipeline * tensor).reshape(data, pipeline, tensor)
+    d, p, t = np.argwhere(ranks == rank)[0]
+    return {"data": ranks[:, p, t], "pipeline": {*ranks[d, :, t]},
+            "tensor": torch.from_numpy(ranks[d, p, :])}  # fmt: skip
+
+
 def shifted(by):
     return lambda *given: {a: [r + by for r in ranks] for a, ranks in groups_of(*given).items()}
 
@@ -38,6 +49,9 @@ ALSO_WRONG = [
     ("without_itself", lambda *given: {a: list(r)[1:] for a, r in groups_of(*given).items()}),
     ("all_groups", lambda rank, data, pipeline, tensor: {
         "data": [[0, 1]], "pipeline": [[0]], "tensor": [[0, 1]]}),
+    ("all_groups", lambda *given: {a: [ranks] for a, ranks in by_slices(*given).items()}),
+    ("rank_twice", lambda *given: {a: [*r, given[0]] for a, r in groups_of(*given).items()}),
+    ("not_ranks", lambda *given: {a: map(str, ranks) for a, ranks in groups_of(*given).items()}),
     ("axes", lambda *given: list(groups_of(*given).values())),
     ("axes", lambda *given: {"data": [0], "tensor": [0]}),
     ("not_ranks", lambda *given: {axis: len(ranks) for axis, ranks in groups_of(*given).items()}),
@@ -45,7 +59,7 @@ ALSO_WRONG = [
     ("none", lambda *given: print(groups_of(*given))),
     ("raised", lambda *given: groups_of(*given)["context"]),
 ]  # fmt: skip
-ALSO_RIGHT = [by_counting, by_strides]
+ALSO_RIGHT = [by_counting, by_strides, by_slices]
 LADDER = (
     """\
 def groups_of(rank, data, pipeline, tensor):

@@ -33,6 +33,17 @@ def always_flat(parameters, data, tensor):
     torch.cat([gradient.flatten() for kind, gradient in parameters if kind == "partial"])
 
 
+def whole_averaged(parameters, data, tensor):
+    """Right, but what is `whole` also goes round the tensor group, where all have the same."""
+    for several, group, mean in (("whole", tensor, True), ("partial", tensor, False),
+                                 ("", data, True)):  # fmt: skip
+        chosen = [gradient for kind, gradient in parameters if several in ("", kind)]
+        if chosen:
+            dist.all_reduce_coalesced(chosen, group=group)
+        for gradient in chosen if mean else ():
+            gradient /= dist.get_world_size(group)
+
+
 # Right.
 def partial_in_one(parameters, data, tensor):
     """One sum over all ranks, where the tensor's ranks count and the data's are averaged."""
@@ -75,6 +86,8 @@ def not_in_place(parameters, data, tensor):
 ALSO_WRONG = [
     ("too_much", whole_again),
     ("too_much", gathers),
+    ("too_much", whole_averaged),
+    ("another", {SHARE: "gradient /= dist.get_world_size(data) ** 2"}),
     ("returned", not_in_place),
     ("raised", always_flat),
     ("summed", {SHARE: "gradient = gradient / dist.get_world_size(data)"}),

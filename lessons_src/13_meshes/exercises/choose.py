@@ -92,6 +92,16 @@ def odd_tensor(got):
     return got[2] not in [2**k for k in range(12)]
 
 
+def one_layer_forgotten(gb, card, gpus, per_node, heads, layers):
+    """A stage never gets one layer alone."""
+    _, _, tensor = choose_layout(gb, card, gpus, per_node, heads, layers)
+    rest = gpus // tensor
+    for k in range(1, layers):
+        if not rest % k and not layers % k and gb / (tensor * k) <= card:
+            return rest // k, k, tensor
+    return rest, 1, tensor
+
+
 def not_all(got, gpus):
     """The product is not the number of GPUs."""
     product = got[0] * got[1] * got[2]
@@ -120,6 +130,7 @@ EXERCISE = Answer(
         case(1000, 80, 48, 8, 12, 24),  # 8 does not divide the heads
         case(700, 80, 60, 4, 16, 25),  # stages that are no power of two
         case(1000, 80, 72, 4, 16, 24),  # the rest of the GPUs decides
+        case(2560, 80, 64, 8, 64, 4),  # a stage is one layer
         case(3150, 40, 1024, 8, 96, 96),  # GPT-3, and the layout that it was trained in
     ],
     mistakes=[
@@ -138,6 +149,7 @@ EXERCISE = Answer(
         ("data_counts", data_counts),
         ("tensor_ignored", tensor_ignored),
         ("no_pipeline", {FITS_P: "False"}),
+        ("two_layers", one_layer_forgotten),
         ("reversed", lambda *given: choose_layout(*given)[::-1]),
         ("half_node", {NODE: "2 * tensor < per_node"}),
         ("data_of_all", {"gpus // (tensor * pipeline), pipeline": "gpus, pipeline"}),

@@ -1,8 +1,7 @@
 """Exercise 13.5: two chunks of a long sequence for each rank, so that all compute the same."""
 
-from collections.abc import Iterable
-
 from dtlib.learn.answers import Answer
+from dtlib.learn.readers import as_lists
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Passed, Wrong
 
@@ -13,13 +12,16 @@ def read(got):
     """A list of two whole numbers for each rank."""
     if got is None:
         raise Wrong("none")
-    if isinstance(got, (str, dict)) or not isinstance(got, Iterable):
+    found = as_lists(got)
+    if not isinstance(found, list):
         raise Wrong("lists", got=type(got).__name__)
-    found = list(got)
     for one in found:
-        if isinstance(one, (str, dict)) or not isinstance(one, Iterable):
+        if not isinstance(one, list):
             raise Wrong("lists", got=f"list of {type(one).__name__}")
-    return [list(one) for one in found]
+        odd = next((chunk for chunk in one if not isinstance(chunk, (int, float))), None)
+        if odd is not None:
+            raise Wrong("lists", got=f"list of lists of {type(odd).__name__}")
+    return found
 
 
 def work(chunks):

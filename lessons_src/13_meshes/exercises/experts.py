@@ -46,8 +46,8 @@ def all_of_them(chosen, experts, factor):
 def facts(got, want, chosen, experts, factor):
     which = "dropped" if got[0] != want[0] else "empty"
     k = 0 if which == "dropped" else 1
-    return {"which": "tokens dropped" if k == 0 else "empty places", "mine": f"{got[k]:g}",
-            "right": f"{want[k]:g}", "fair": f"{len(chosen) / experts:.3g}",
+    return {"which": "for the tokens dropped" if k == 0 else "for the empty places",
+            "mine": f"{got[k]:g}", "right": f"{want[k]:g}", "fair": f"{len(chosen) / experts:.3g}",
             "tokens": len(chosen)}  # fmt: skip
 
 
@@ -61,14 +61,17 @@ EXERCISE = Answer(
         case([2, 2, 2, 2, 2, 0, 1], 3, 1.5),
         case([3, 3, 3, 3, 1, 1, 1, 1, 1], 4, 1.25),
         case([0, 1, 2, 3], 4, 1),
+        case([0, 2, 0, 1, 0], 4, 1.5),  # nobody chose the last one
     ],
     mistakes=[
         ("rounded_down", {CAPACITY: "math.floor(factor * len(chosen) / experts)"}),
         ("rounded", {CAPACITY: "round(factor * len(chosen) / experts)"}),
         ("rounded_first", {CAPACITY: "math.ceil(factor * math.ceil(len(chosen) / experts))"}),
+        ("rounded_first", {CAPACITY: "math.ceil(factor * (len(chosen) // experts))"}),
         ("not_rounded", {CAPACITY: "factor * len(chosen) / experts"}),
         ("one_less", {LOADS: "[chosen.count(e) for e in range(experts - 1)]"}),
         ("one_less", {LOADS: "[chosen.count(e) for e in range(1, experts)]"}),
+        ("highest", {LOADS: "[chosen.count(e) for e in range(max(chosen) + 1)]"}),
         ("no_factor", {CAPACITY: "math.ceil(len(chosen) / experts)"}),
         ("divided_by_factor", {CAPACITY: "math.ceil(len(chosen) / experts / factor)"}),
         ("of_all_tokens", {CAPACITY: "math.ceil(factor * len(chosen))"}),
@@ -82,6 +85,7 @@ EXERCISE = Answer(
         ("worst", {DROPPED: "max(max(0, load - capacity) for load in loads)"}),
         ("kept", {DROPPED: "sum(min(load, capacity) for load in loads)"}),
         ("all_places", {EMPTY: "capacity * experts"}),
+        ("quite_empty", {EMPTY: "sum(capacity for load in loads if load == 0)"}),
         ("negative", {DROPPED: "sum(load - capacity for load in loads)"}),
         ("negative", {EMPTY: "sum(capacity - load for load in loads)"}),
     ],

@@ -1,10 +1,11 @@
 """Exercise 13.1: whom a rank talks to on each axis of a mesh."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from dtlib.errors import counted
 from dtlib.learn.answers import Answer
 from dtlib.learn.mistakes import Mistake
+from dtlib.learn.readers import as_lists
 from dtlib.learn.solutions import solution
 from dtlib.learn.verdicts import Wrong
 from dtlib.scratch.mesh import Mesh
@@ -32,14 +33,15 @@ def read(got):
         raise Wrong("axes", got="the keys " + (", ".join(map(str, got)) or "of no axis"))
     found = {}
     for axis in AXES:
-        ranks = got[axis]
-        if isinstance(ranks, str) or not isinstance(ranks, Iterable):
+        ranks = as_lists(got[axis])
+        if isinstance(ranks, list) and ranks and all(isinstance(one, list) for one in ranks):
+            raise Wrong("all_groups", axis=axis, got=str(ranks)[:40])
+        if not isinstance(ranks, list) or not all(isinstance(one, (int, float)) for one in ranks):
             raise Wrong("not_ranks", axis=axis, got=str(ranks)[:40])
-        ranks = list(ranks)
-        if ranks and all(isinstance(one, (list, tuple)) for one in ranks):
-            raise Wrong("all_groups", axis=axis, count=len(ranks))
-        if any(isinstance(one, float) and one % 1 for one in ranks):
+        if any(one % 1 for one in ranks):
             raise Wrong("no_whole_number", axis=axis, got=words_of(ranks))
+        if len({*ranks}) < len(ranks):
+            raise Wrong("rank_twice", axis=axis, got=words_of(ranks))
         found[axis] = sorted(ranks)
     return found
 

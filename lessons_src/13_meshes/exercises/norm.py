@@ -12,8 +12,8 @@ from dtlib.learn.wire import elements_sent
 from dtlib.ranks import timeouts
 from dtlib.scratch.mesh import Mesh, make_groups
 
-A_FEW = 8  # numbers that a rank may send for each axis; its gradients are longer
-LONG = 30
+A_FEW = 64  # bytes that a rank may send for each rank that there is: numbers, also pickled ones
+LONG = 60  # elements of a gradient, which take more
 # words of the solution
 COUNTED = 'kind == "cut" or dist.get_rank(tensor) == 0'
 OVER_T = "dist.all_reduce(square, group=tensor)"
@@ -61,9 +61,9 @@ def run(answer, parameters, mesh):
 
 def waste(seen, mesh, n):
     for one in seen if n > 1 else ():
-        if elements_sent(one.messages, n) > A_FEW * n:
-            given = number(elements_sent(one.messages, n))
-            return Wrong("sends_gradients", rank=one.rank, given=given)
+        given = sum(elements_sent([m], n) * m.bytes / m.elements for m in one.messages if m.bytes)
+        if given > A_FEW * n:
+            return Wrong("sends_gradients", rank=one.rank, given=number(given))
     return None
 
 

@@ -159,6 +159,7 @@ EXERCISE = RankAnswer(
                 hangs=lambda rank, mesh: "a collective" if waits(mesh, rank) else None),
         Mistake("never_waited", {MEAN: "dist.all_reduce(gradient, group=data, async_op=True)"},
                 when=not_waited),
+        Mistake("another", when=lambda got: True),  # instead of a row of numbers without kinds
     ],
     wire=lambda seen: None,  # the numbers tell how they were made
     facts=facts,
