@@ -41,7 +41,7 @@ draw_question()
 # all on the CPU, or each on a GPU with `device="cuda"`. Take 4 or 8 ranks, so
 # that all tensors divide evenly; the lesson refuses others. The
 # section with DeepSpeed shows recorded results, because loading DeepSpeed in
-# four ranks takes as long as all other runs together; `record=True` runs and
+# four processes takes longer than any other section; `record=True` runs and
 # records it again, where DeepSpeed is installed (it does not run on macOS).
 
 # %% tags=["parameters"]
@@ -428,10 +428,10 @@ assert each["waiting"] < 2 * sizes.psi < 4 * sizes.psi <= once["waiting"]
 #
 # **Clipping** needs no care if all parameters are DTensors on one mesh:
 # `torch.nn.utils.clip_grad_norm_` works on them, and its norm is that of the
-# whole gradient (lesson 16's exercise 2). With plain parameters among DTensors,
-# or two meshes in one model, it raises an error. The norm is a DTensor, too;
-# `full_tensor()` makes a number for your log of it. A gradient of 3 on rank 0
-# and 4 on rank 1:
+# whole gradient (lesson 16's exercise 2). With plain parameters among
+# DTensors, or two meshes in one model, it raises an error. The norm is a
+# DTensor, too; `full_tensor()` makes a number for your log of it. A gradient
+# of 3 on rank 0 and 4 on rank 1:
 
 # %%
 # %%ranks 2
