@@ -74,6 +74,13 @@ def all_but_the_model_last(model, mesh):
     fully_shard(model, mesh=mesh)
 
 
+def blocks_before_their_parts(model, mesh):
+    for block in blocks(model):
+        for module in (block, *block.children()):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
 # Right.
 def bottom_up(model, mesh):
     """Every module that is a block or the model, from the innermost."""
@@ -107,6 +114,7 @@ ALSO_WRONG = [
     ("other_model", a_sharded_copy),
     ("other_numbers", in_bf16),
     ("root_first", all_but_the_model_last),
+    ("root_first", blocks_before_their_parts),
     ("other_mesh", on_a_mesh_of_its_own),
     ("other_mesh", {ROOT: "fully_shard(model)"}),
     ("root_first", norms_too),

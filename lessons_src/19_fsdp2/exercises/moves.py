@@ -1,6 +1,7 @@
 """Exercise 19.3: which rows of which old shard go where, when a checkpoint is loaded elsewhere."""
 
 from collections.abc import Sequence
+from numbers import Real
 
 from dtlib.learn.answers import Answer
 from dtlib.learn.explanations import numbers
@@ -26,7 +27,9 @@ def read(got):
     for move in got:
         if not isinstance(move, Sequence) or len(move) != 4:
             raise Wrong("four", got=str(move)[:60])
-        if any(isinstance(x, bool) or int(x) != x for x in move):
+        if any(isinstance(x, bool) or not isinstance(x, Real) for x in move):
+            raise Wrong("not_numbers", got=str(move)[:60])
+        if any(x % 1 for x in move):
             raise Wrong("whole_numbers", got=str(move)[:60])
     return joined(sorted([tuple(int(x) for x in move) for move in got], key=lambda move: move[3]))
 
