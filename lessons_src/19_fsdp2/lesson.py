@@ -171,8 +171,8 @@ learn.table(*fsdp_view.order(found))
 # ●○○ *10 minutes.* Shard a model so that one block and what lies outside all
 # blocks is the most that is whole at once, with no units smaller than a block
 # inside the blocks. A block is a module of the class `Block`, **wherever it
-# is**: the check also has a model with blocks in three places, on a mesh of two
-# nodes. The model is changed in place.
+# is**: the check also has a model with blocks in three places, on a mesh of
+# two nodes. The model is changed in place.
 
 
 # %% tags=["exercise"]
