@@ -35,7 +35,7 @@ class Sizes:
     ranks: int = 4
     layers: int = 4
     width: int = 32
-    steps: int = 3
+    steps: int = 2
     words: int = 64
     context: int = 16
     rows: int = 2

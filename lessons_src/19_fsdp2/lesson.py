@@ -39,9 +39,10 @@ draw_question()
 # %% [markdown]
 # `ranks` processes train a GPT of `layers` blocks, `width` wide, on `device`:
 # all on the CPU, or each on a GPU with `device="cuda"`. Take 4 or 8 ranks, so
-# that all tensors divide evenly. On a machine without
-# DeepSpeed (it does not run on macOS) one section shows recorded results;
-# `record=True` records them again.
+# that all tensors divide evenly; the lesson refuses others. The
+# section with DeepSpeed shows recorded results, because loading DeepSpeed in
+# four processes takes longer than any other section; `record=True` runs and
+# records it again, where DeepSpeed is installed (it does not run on macOS).
 
 # %% tags=["parameters"]
 ranks = 4
@@ -93,9 +94,10 @@ print("after forward:", type(layer.weight).__name__, "y:", *y[0].tolist())
 
 # %% [markdown]
 # Six rows on four ranks are ⌈6/4⌉ = 2 a rank: 2, 2, 2 and 0. The last rank has
-# none, and computes with all of them, like the others. `Shard(0)` is the
-# **placement**: cut along dimension 0. `to_local()` is this rank's part, and
-# `full_tensor()` gathers the whole; every rank has to call it.
+# none, and computes with all of them, like the others. `Shard(0)`, printed as
+# `S(0)`, is the **placement**: cut along dimension 0. `to_local()` is this
+# rank's part, and `full_tensor()` gathers the whole; every rank has to call
+# it.
 #
 # When a layer's forward begins, FSDP2 gathers its shards into plain
 # parameters. This layer was also the **root**, the outermost module that is
@@ -150,12 +152,12 @@ assert more.whole == 4 * (sizes.psi - (layers - 1) * sizes.block)
 # %% [markdown]
 # Both are right, to rounding, and between backward and update both hold 16/N
 # bytes a parameter. But one call makes one unit: all weights are whole from
-# the first layer to the end of backward, and then all gradients are. With a
-# unit for each block the root's weights and **one block** are whole at once.
-# (In backward the buffer for the next block fills meanwhile: for memory, count
-# two.) The price is messages, and bytes: a block that was freed after forward
-# is gathered again in backward. Here is one step of each way, as it really
-# happened on rank 0:
+# the first layer to the end of backward, and whole gradients wait until the
+# last is there. With a unit for each block the root's weights and **one
+# block** are whole at once. (In backward the buffer for the next block fills
+# meanwhile: for memory, count two.) The price is messages, and bytes: a block
+# that was freed after forward is gathered again in backward. Here is one step
+# of each way, as it really happened on rank 0:
 
 # %%
 fsdp_view.draw_traces(found)
@@ -169,8 +171,8 @@ learn.table(*fsdp_view.order(found))
 # ●○○ *10 minutes.* Shard a model so that one block and what lies outside all
 # blocks is the most that is whole at once, with no units smaller than a block
 # inside the blocks. A block is a module of the class `Block`, **wherever it
-# is**: the check also has a model with blocks in three places. The model is
-# changed in place.
+# is**: the check also has a model with blocks in three places, on a mesh of
+# two nodes. The model is changed in place.
 
 
 # %% tags=["exercise"]
@@ -192,7 +194,9 @@ learn.check("shard", shard)
 
 # %% [markdown]
 # Smaller units hold less and send more messages, each with its latency α; a
-# transformer block is the usual choice.
+# transformer block is the usual choice. One message could still go: the last
+# block is freed after forward and gathered again at once, for backward begins
+# with it. `reshard_after_forward=False` for that block alone spares it.
 #
 # ## Free after forward, or not?
 #
@@ -213,11 +217,18 @@ def blocks_with(model, mesh, **settings):
     fully_shard(model, mesh=mesh)
 
 
+def one_ahead(model, mesh):  # for the section after this
+    per_block(model, mesh)
+    for block, following in zip(model.h, model.h[1:]):
+        block.set_modules_to_forward_prefetch([following])
+
+
 reshard = {
     "2": partial(blocks_with, reshard_after_forward=2),
     "False": partial(blocks_with, reshard_after_forward=False),
 }
-kept = {"True": found["per block"], **fsdp_runs.run(reshard, sizes)}
+*kept, ahead = fsdp_runs.run(reshard | {"ahead": one_ahead}, sizes).values()
+kept = {"True": found["per block"], **dict(zip(reshard, kept))}
 assert fsdp_runs.worst(kept) < 1e-5
 fsdp_view.draw_reshard(kept, sizes)
 
@@ -242,19 +253,13 @@ learn.what_if("reshard")
 # way in time. In forward the order is gather, compute, gather, compute (the
 # last gather below, of block 3, is backward's). On a GPU that is no loss:
 # Python runs ahead of the GPU, and the next gather is queued while this block
-# computes. If Python is the slow part, you set the order yourself:
+# computes. If Python is the slow part, you set the order yourself, as
+# `one_ahead` above did in the same launch:
 
 
 # %%
-def one_ahead(model, mesh):
-    per_block(model, mesh)
-    for block, following in zip(model.h, model.h[1:]):
-        block.set_modules_to_forward_prefetch([following])
-
-
-ahead = fsdp_runs.run({"one block ahead": one_ahead}, sizes)
-assert fsdp_runs.worst(ahead) < 1e-5
-orders = {"by default": found["per block"], **ahead}
+orders = {"by default": found["per block"], "one block ahead": ahead}
+assert fsdp_runs.worst(orders) < 1e-5
 fsdp_view.draw_forward(orders)
 
 # %%
@@ -276,6 +281,7 @@ learn.table(*fsdp_view.order(orders, until="backward"))
 
 # %%
 import torch
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
 
 
@@ -286,6 +292,13 @@ def with_policy(model, mesh, **dtypes):
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
+def hybrid(model, mesh):  # for the section after this
+    grid = (2, mesh.size() // 2)
+    names = ("replicate", "shard")
+    mesh = init_device_mesh(mesh.device_type, grid, mesh_dim_names=names)
+    per_block(model, mesh)
+
+
 bf16, fp32 = torch.bfloat16, torch.float32
 policies = {
     "bf16, reduced in fp32": partial(
@@ -293,7 +306,8 @@ policies = {
     ),
     "bf16": partial(with_policy, param_dtype=bf16),
 }
-mixed = {"fp32": found["per block"], **fsdp_runs.run(policies, sizes)}
+*low, two_nodes = fsdp_runs.run(policies | {"HSDP": hybrid}, sizes).values()
+mixed = {"fp32": found["per block"], **dict(zip(policies, low))}
 learn.table(*fsdp_view.precision(mixed, sizes))
 
 # %%
@@ -310,7 +324,7 @@ assert held["bf16"] == held["fp32"] == 16 * sizes.psi / ranks
 # shows.) What shrinks is what is whole, what travels, and the activations. If
 # you leave `reduce_dtype` out, gradients are added in bf16, whose 8 bits of
 # precision lose more with every rank. How far does that lead from fp32, in
-# three steps of this small model?
+# two steps of this small model?
 
 # %%
 learn.table(*fsdp_view.distances(mixed))
@@ -324,21 +338,11 @@ learn.table(*fsdp_view.distances(mixed))
 # Between nodes the network is slower than inside. A mesh with two dimensions
 # shards along the second and **replicates** along the first: hybrid sharding,
 # **HSDP**. Let 2 × 2 ranks be two "nodes" of two: weights are gathered inside
-# a node, and only gradients cross, already cut into shards.
+# a node, and only gradients cross, already cut into shards. `hybrid` above
+# makes that mesh:
 
 # %%
-from torch.distributed.device_mesh import init_device_mesh
-
-
-def hybrid(model, mesh):
-    grid = (2, mesh.size() // 2)
-    names = ("replicate", "shard")
-    mesh = init_device_mesh(mesh.device_type, grid, mesh_dim_names=names)
-    per_block(model, mesh)
-
-
-two_nodes = fsdp_runs.run({"HSDP, 2 nodes": hybrid}, sizes)
-nodes = {"FSDP": found["per block"], **two_nodes}
+nodes = {"FSDP": found["per block"], "HSDP, 2 nodes": two_nodes}
 assert fsdp_runs.worst(nodes) < 1e-5
 fsdp_view.draw_nodes(nodes)
 
@@ -423,10 +427,12 @@ assert each["waiting"] < 2 * sizes.psi < 4 * sizes.psi <= once["waiting"]
 # while nothing is reduced, gradients are held whole, 4Ψ bytes instead of 4Ψ/N.
 # If memory is what you lack, reduce each time.
 #
-# **Clipping** needs no care at all: `torch.nn.utils.clip_grad_norm_` works on
-# DTensors, and its norm is that of the whole gradient (lesson 16's exercise
-# 2). It returns a DTensor, too; `full_tensor()` makes a number for your log of
-# it. A gradient of 3 on rank 0 and 4 on rank 1:
+# **Clipping** needs no care if all parameters are DTensors on one mesh:
+# `torch.nn.utils.clip_grad_norm_` works on them, and its norm is that of the
+# whole gradient (lesson 16's exercise 2). With plain parameters among
+# DTensors, or two meshes in one model, it raises an error. The norm is a
+# DTensor, too; `full_tensor()` makes a number for your log of it. A gradient
+# of 3 on rank 0 and 4 on rank 1:
 
 # %%
 # %%ranks 2
@@ -462,7 +468,7 @@ several = {
     "zero3": {"strategy": "zero3"},
     "zero3, frugal": {"strategy": "zero3", "deepspeed": "frugal.json"},
 }
-if here:
+if record and here:
     shutil.rmtree("beside", ignore_errors=True)
     Path("frugal.json").write_text(json.dumps({"zero_optimization": frugal}))
     three = dtlib.launch(beside, several, ranks=4, device="cpu")[0]
@@ -495,7 +501,7 @@ learn.table(*fsdp_view.beside_sent(three))
 # | stage 1 or 2 | DeepSpeed | it is one number there; FSDP2 needs its weights kept whole by hand, as above |
 # | weights or optimizer on a local disk | DeepSpeed | FSDP2 offloads to the CPU's memory only (lesson 18) |
 # | to start from a script with a JSON for DeepSpeed | DeepSpeed | batch, precision and clipping are already in it |
-# | checkpoints for another number of ranks | FSDP2 | `torch.distributed.checkpoint` cuts anew as it loads, as you see now |
+# | checkpoints for another number of ranks | FSDP2 | `torch.distributed.checkpoint` cuts anew as it loads, as you see now; DeepSpeed converts them first (`ds_to_universal.py`) |
 
 # %% [markdown]
 # ## Save at four ranks, load at two
@@ -572,8 +578,9 @@ print(*sorted(path.name for path in Path("four_ranks").iterdir()))
 # rows, from r · ⌈rows/N⌉ on, as many as there are left. Return for `rank` of
 # the new ones a list of `(file, start, stop, to)`: rows `start` to `stop`
 # (without `stop`) **of the shard** in the file of old rank `file` go to the
-# new shard from its row `to` on. No entry without rows. A worked case: 8 rows,
-# from 4 ranks to 2, rank 1: `[(2, 0, 2, 0), (3, 0, 2, 2)]`.
+# new shard from its row `to` on. One entry for each file that has such
+# rows. A worked case: 8 rows, from 4 ranks to 2, rank 1:
+# `[(2, 0, 2, 0), (3, 0, 2, 2)]`.
 
 
 # %% tags=["exercise", "stretch"]
@@ -692,7 +699,8 @@ learn.quiz()
 # ## Take-away
 #
 # - One call of `fully_shard` makes one unit. Call it on each block and then on
-#   the model; what is whole at once is the largest unit and the root's rest.
+#   the model; what is whole at once is the largest unit and the root's rest,
+#   and memory has the next unit's buffer, too.
 # - A DTensor has the whole's shape and a shard's memory. All ranks call
 #   `full_tensor()`, or none.
 # - `reshard_after_forward=False` saves a gather and holds the model.

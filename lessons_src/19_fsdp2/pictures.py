@@ -194,7 +194,8 @@ def held_and_sent(found: Mapping[str, Books], sizes: Sizes) -> Table:
     ]  # fmt: skip
     columns = ["", "bytes a parameter", "weights whole, at most", "gradients, at most", "gathers",
                "reductions", "bytes sent"]  # fmt: skip
-    caption = f"A rank of {sizes.ranks} in one step; all weights have {4 * sizes.psi:,} bytes"
+    caption = f"A rank of {sizes.ranks} in one step; all weights have {4 * sizes.psi:,} bytes;"
+    caption += " gradients are those that are whole and the shards of those that were reduced"
     return (rows, columns, caption)
 
 

@@ -68,7 +68,45 @@ def one_backward(model, parts):
     (sum(model(x, y) for x, y in parts) * n / count).backward()
 
 
+def one_forward(model, parts):
+    """All micro-batches as one."""
+    accumulate(model, [tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))])
+
+
+def flushes(model, parts):
+    """A backward of nothing that reduces what has waited."""
+    model.set_requires_gradient_sync(False)
+    n, count = dist.get_world_size(), torch.tensor(float(sum(len(y) for x, y in parts)))
+    dist.all_reduce(count)
+    for x, y in parts:
+        (model(x, y) * n / count).backward()
+    model.set_requires_gradient_sync(True)
+    (0 * model(*parts[-1])).backward()
+
+
+def parts_of_all_ranks(model, parts):
+    n, count = dist.get_world_size(), torch.tensor(len(parts))
+    dist.all_reduce(count)
+    for i, (x, y) in enumerate(parts):
+        model.set_requires_gradient_sync(i == len(parts) - 1)
+        (model(x, y) * n / count).backward()
+
+
+def means_with_a_count(model, parts):
+    """A mean of means, and an all-reduce for nothing."""
+    dist.all_reduce(torch.tensor(float(len(parts))))
+    for i, (x, y) in enumerate(parts):
+        model.set_requires_gradient_sync(i == len(parts) - 1)
+        (model(x, y) / len(y) / len(parts)).backward()
+
+
 ALSO_WRONG = [
+    ("forwards", one_forward),
+    ("forwards", flushes),
+    ("parts_counted", parts_of_all_ranks),
+    ("parts_counted", {LOSS: "loss / len(parts) / n"}),
+    ("mean_of_means", means_with_a_count),
+    ("mean_of_means", {REDUCE: "pass", LOSS: "loss / y.numel() / len(parts)"}),
     ("one_backward", one_backward),
     ("each_time", {SYNC: "pass"}),
     ("each_time", {SYNC: "model.set_requires_gradient_sync(True)"}),
@@ -80,7 +118,7 @@ ALSO_WRONG = [
     ("mismatch", sums_shards),
     ("own_count_times_n", {REDUCE: "count * n"}),
     ("unrecognised", {LOSS: "loss * n / (count + 1)"}),
-    ("unrecognised", {COUNT: "2 * len(parts)"}),
+    ("unrecognised", {COUNT: "2 * len(parts) + 1"}),
     ("raised", {LOSS: "model.loss * n / count"}),
 ]
 ALSO_RIGHT = [scales_afterwards, by_the_modules]

@@ -34,6 +34,10 @@ ALSO_WRONG = [
     ("kind", lambda *case: {0: (0, 1)}),
     ("four", lambda *case: [(f, start, stop) for f, start, stop, _ in moves(*case)]),
     ("whole_numbers", {MOVE: "(file, begin - file * old, end - file * old, (begin - first) / 3)"}),
+    ("whole_numbers", {MOVE: "(file, begin - file * old, float('inf'), begin - first)"}),
+    ("not_numbers", {MOVE: "(f'__{file}_0.distcp', begin - file * old, end - file * old, 0)"}),
+    ("not_numbers", {MOVE: "(file, begin - file * old, None, begin - first)"}),
+    ("not_numbers", {MOVE: "(file, begin - file * old, end - file * old, [begin - first])"}),
     ("raised", {MOVE: "(file, begin / (file - file), end, begin)"}),
 ]  # fmt: skip
 ALSO_RIGHT = [row_by_row, from_the_last]

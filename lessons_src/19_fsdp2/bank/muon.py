@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import Replicate
 
-from ..exercises.muon import CUT, MOVE, UPDATE, WHOLE
+from ..exercises.muon import CUT, MOMENTUM, MOVE, UPDATE, WHOLE
 from ..orthogonal import orthogonalize
 
 
@@ -13,7 +13,8 @@ def from_rank_0(p, momentum, lr):
     momentum.mul_(0.95).add_(p.grad)
     update = orthogonalize(momentum.full_tensor())
     dist.broadcast(update, 0)
-    p.to_local().add_(update.split(-(-len(p) // p.device_mesh.size()))[dist.get_rank()], alpha=-lr)
+    each, rank = -(-len(p) // p.device_mesh.size()), dist.get_rank()
+    p.to_local().add_(update[rank * each : (rank + 1) * each], alpha=-lr)
 
 
 def gathers_the_gradient(p, momentum, lr):
@@ -43,7 +44,17 @@ def by_redistribution(p, momentum, lr):
         p.to_local().add_(chunks[dist.get_rank()], alpha=-lr)
 
 
+def begins_at_its_own_size(p, momentum, lr):
+    """Wrong on the last rank alone, whose shard is shorter."""
+    momentum.mul_(0.95).add_(p.grad)
+    update, mine = orthogonalize(momentum.full_tensor()), p.to_local()
+    first = dist.get_rank() * len(mine)
+    mine.add_(update[first : first + len(mine)], alpha=-lr)
+
+
 ALSO_WRONG = [
+    ("running_mean", {MOMENTUM: "momentum.lerp_(p.grad, 0.05)"}),
+    ("other_rows", begins_at_its_own_size),
     ("sent_again", {CUT: "distribute_tensor(update, mesh, places)"}),
     ("sent_again", gathers_the_gradient),
     ("sent_again", from_rank_0),

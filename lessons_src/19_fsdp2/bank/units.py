@@ -1,9 +1,11 @@
 """More answers to `shard`, for the tests alone."""
 
+import copy
+
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from dtlib.models.gpt import Block
@@ -51,6 +53,34 @@ def freezes(model, mesh):
     shard(model, mesh)
 
 
+def a_sharded_copy(model, mesh):
+    model = copy.deepcopy(model)
+    for module in (*blocks(model), model):
+        fully_shard(module, mesh=mesh)
+    return model
+
+
+def in_bf16(model, mesh):
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    for module in (*blocks(model), model):
+        fully_shard(module, mesh=mesh, mp_policy=policy)
+
+
+def all_but_the_model_last(model, mesh):
+    """From the outside in, and the model at the end."""
+    for module in list(model.modules())[1:]:
+        if not isinstance(module, nn.ModuleList) and list(module.parameters()):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+def blocks_before_their_parts(model, mesh):
+    for block in blocks(model):
+        for module in (block, *block.children()):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
 # Right.
 def bottom_up(model, mesh):
     """Every module that is a block or the model, from the innermost."""
@@ -60,11 +90,16 @@ def bottom_up(model, mesh):
     return model
 
 
-def on_a_mesh_of_its_own(model, mesh):
-    mesh = init_device_mesh("cpu", (mesh.size(),), mesh_dim_names=("shard",))
+def root_again(model, mesh):
+    """The root is gathered once more in backward."""
     for block in blocks(model):
         fully_shard(block, mesh=mesh, reshard_after_forward=True)
     fully_shard(model, mesh=mesh, reshard_after_forward=True)
+
+
+def on_a_mesh_of_its_own(model, mesh):
+    mesh = init_device_mesh("cpu", (mesh.size(),), mesh_dim_names=("own",))
+    shard(model, mesh)
 
 
 def norms_too(model, mesh):
@@ -76,6 +111,12 @@ def norms_too(model, mesh):
 
 
 ALSO_WRONG = [
+    ("other_model", a_sharded_copy),
+    ("other_numbers", in_bf16),
+    ("root_first", all_but_the_model_last),
+    ("root_first", blocks_before_their_parts),
+    ("other_mesh", on_a_mesh_of_its_own),
+    ("other_mesh", {ROOT: "fully_shard(model)"}),
     ("root_first", norms_too),
     ("too_fine", linears),
     ("too_fine", halves_of_blocks),
@@ -89,7 +130,7 @@ ALSO_WRONG = [
     ("no_gradient", freezes),
     ("raised", lambda model, mesh: fully_shard(torch.ones(1), mesh=mesh)),
 ]
-ALSO_RIGHT = [bottom_up, on_a_mesh_of_its_own]
+ALSO_RIGHT = [bottom_up, root_again]
 LADDER = (
     """\
 def shard(model, mesh):

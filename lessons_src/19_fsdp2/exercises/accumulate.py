@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from dtlib.learn.explanations import number, numbers
+from dtlib.learn.explanations import number
 from dtlib.learn.mistakes import Mistake
 from dtlib.learn.rank_answers import RankAnswer
 from dtlib.learn.solutions import solution
@@ -22,6 +22,7 @@ from dtlib.learn.verdicts import Passed, Wrong
 from ..trace import ROOT, Trace
 
 WIDTH, UNITS = 4, 3
+UNEVEN = ((1, 2, 5), (3, 7, 1), (2, 1, 4))  # samples by micro-batch and rank; no two sums agree
 STEPS = 2  # the second shows what the first has left behind
 
 accumulate = solution("accumulate", globals())
@@ -57,12 +58,13 @@ class Found:
 
     gradients: list[list[float]]
     reductions: list[int] = field(compare=False)
-    forwards: int = field(compare=False)  # before the first backward
+    early: int = field(compare=False)  # forwards before the first backward
+    forwards: int = field(compare=False)  # in the last step
 
 
 def samples(rank, micro_batch, even):
     """How many samples a rank has in a micro-batch."""
-    return 2 if even else (1, 2, 5)[(rank + 2 * micro_batch) % 3]
+    return 3 if even else UNEVEN[micro_batch][rank]
 
 
 def parts(rank, many, even, step):
@@ -77,7 +79,7 @@ def run(answer, many, even):
     model = Model()
     for unit in (model.first, model.second, model):
         fully_shard(unit, mesh=mesh)
-    trace, found = Trace(model), Found([], [], 0)
+    trace, found = Trace(model), Found([], [], 0, 0)
     for step in range(STEPS):
         with trace.watching() as events:
             answer(model, parts(dist.get_rank(), many, even, step))
@@ -88,14 +90,17 @@ def run(answer, many, even):
         found.gradients.append([float(grad[0]) for grad in whole])
         kinds = [event.kind for event in events if event.unit == ROOT]
         found.reductions.append(sum(event.kind == "reduce" for event in events))
-        found.forwards = kinds[: kinds.index("backward")].count("forward")
+        found.early = kinds[: kinds.index("backward")].count("forward")
+        found.forwards = kinds.count("forward")
         model.zero_grad()
     return found
 
 
 def waste(got, many, n):
-    if got[0].forwards > 1:
+    if got[0].early > 1:
         return Wrong("one_backward", k=many[0])
+    if got[0].forwards != many[0]:
+        return Wrong("forwards", forwards=got[0].forwards, k=many[0])
     for step, reductions in enumerate(got[0].reductions):
         if n > 1 and reductions > UNITS:
             key = "each_time" if reductions == UNITS * many[0] else "too_often"
@@ -116,13 +121,28 @@ def facts(got, want, many, even, n):
     return {
         "got": number(value), "want": number(right), "ratio": number(value / right),
         "step": step + 1, "k": many[0], "own": sum(counts[0]), "count": sum(map(sum, counts)),
-        "counts": "; ".join(f"rank {r}: {numbers(c)}" for r, c in enumerate(counts)),
+        "counts": "; ".join(f"rank {r}: {' + '.join(map(str, c))}" for r, c in enumerate(counts)),
     }  # fmt: skip
 
 
 def no_context(seen):
     """Recognises DDP's way of saying it, which FSDP2 does not have."""
     return all(s.failure and "no attribute 'no_sync'" in s.failure.message for s in seen)
+
+
+def not_in_gloo(seen):
+    """FSDP2 makes its own divisor a part of the reduction, which Gloo can't do."""
+    return all(s.failure and "PREMUL_SUM" in s.failure.message for s in seen)
+
+
+def own_divisor(model, parts):
+    count = torch.tensor(float(sum(y.numel() for x, y in parts)))
+    dist.all_reduce(count)
+    for unit in (model, model.first, model.second):
+        unit.set_gradient_divide_factor(count.item())
+    for i, (x, y) in enumerate(parts):
+        model.set_requires_gradient_sync(i == len(parts) - 1)
+        model(x, y).backward()
 
 
 def count_gone(seen):
@@ -136,7 +156,7 @@ def passed(seen):
 
 
 def case(n, many, even):
-    each = "2 samples each" if even else "of 1 to 5 samples"
+    each = "3 samples each" if even else "of 1 to 7 samples"
     words = f"{many} micro-batch{'es' * (many > 1)}, {each}"
     return n, words, lambda rank, n: (many, even)
 
@@ -158,7 +178,7 @@ LOSS, N = "loss * n / count", "n = dist.get_world_size()"
 EXERCISE = RankAnswer(
     accumulate,
     run=run,
-    cases=[case(1, 2, True), case(3, 2, True), case(3, 2, False), case(4, 3, False)],
+    cases=[case(1, 2, True), case(3, 2, True), case(3, 2, False), case(3, 3, False)],
     mistakes=[
         ("sum", {LOSS: "loss * n"}),
         ("sum", {LOSS: "loss"}),
@@ -169,16 +189,21 @@ EXERCISE = RankAnswer(
         ("mean_of_means", means_of_micro_batches),
         ("means_added", {LOSS: "loss / len(y)"}),
         ("means_added", {LOSS: "loss * n / len(y)"}),
+        ("parts_counted", {LOSS: "loss / len(parts)"}),
+        ("parts_counted", {LOSS: "loss * n / len(parts)"}),
+        ("parts_counted", {COUNT: "len(parts)"}),
         ("divided_by_k", {LOSS: f"{LOSS} / len(parts)"}),
         ("last_only", {SYNC: "model.zero_grad()"}),
         ("last_only", {f"({LOSS}).backward()": f"if i == len(parts) - 1: ({LOSS}).backward()"}),
         ("first_only", {"i == len(parts) - 1": "i == 0"}),
         Mistake("no_sync", {SYNC: "model.no_sync()"}, when=no_context),
+        Mistake("not_in_gloo", own_divisor, when=not_in_gloo),
         Mistake("count_gone", {REDUCE: "count = dist.all_reduce(count)"}, when=count_gone),
         ("padded_count", {COUNT: "len(parts) * len(parts[0][1])"}),
     ],
     other="unrecognised",
     same=1e-5,
+    wire=lambda seen: seen.got.reductions,  # a needless all-reduce is no other mistake
     facts=facts,
     waste=waste,
     passed=passed,

@@ -26,9 +26,22 @@ def read(got):
     for move in got:
         if not isinstance(move, Sequence) or len(move) != 4:
             raise Wrong("four", got=str(move)[:60])
-        if any(isinstance(x, bool) or int(x) != x for x in move):
+        if not all(map(a_number, move)):
+            raise Wrong("not_numbers", got=str(move)[:60])
+        if any(x % 1 for x in move):
             raise Wrong("whole_numbers", got=str(move)[:60])
     return joined(sorted([tuple(int(x) for x in move) for move in got], key=lambda move: move[3]))
+
+
+def a_number(x):
+    """Whether `x` is one number, in a tensor or not."""
+    if isinstance(x, bool | str):
+        return False
+    try:
+        float(x)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def joined(found):

@@ -1,8 +1,9 @@
 """Exercise 19.1: which modules `fully_shard` is called on, judged by a step on real ranks.
 
-Two models: a GPT, and one with blocks in three places. After a step the check knows which weights
-were never sharded, what was whole at most, and how many gathers and reductions there were. On one
-rank there are none, so the cases begin with three.
+Two models: a GPT on a line of ranks, and one with blocks in three places on a mesh of two nodes.
+After a step the check knows which weights were never sharded, or over another mesh, what was whole
+at most, and how many gathers and reductions there were. On one rank there are none, so all cases
+have four.
 """
 
 import copy
@@ -36,7 +37,7 @@ class Step:
 
     `plain` are the parameters that are no DTensor; `off` says that a gradient is not that of one
     process; `whole` are bytes of weights, at most; `other` says that a module was returned that is
-    not the one given.
+    not the one given; `elsewhere` are the DTensors on another mesh than the one given.
     """
 
     plain: int
@@ -45,17 +46,27 @@ class Step:
     gathers: int
     reductions: int
     other: bool
+    elsewhere: int
     tensors: int = field(compare=False)
     root_plain: bool = field(compare=False)
 
 
+def mesh_for(which):
+    """A line of all ranks, or two nodes with half of the ranks each."""
+    if which == "gpt":
+        return DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    grid = torch.arange(dist.get_world_size()).view(2, -1)
+    return DeviceMesh("cpu", grid, mesh_dim_names=("replicate", "shard"))
+
+
 def run(answer, which):
-    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    mesh = mesh_for(which)
     model, want = toys.make(which), toys.gradients_of_one_process(which)
     made = answer(model, mesh)
     trace = Trace(model)
     named = dict(model.named_parameters())
     plain = [name for name, p in named.items() if not isinstance(p, DTensor)]
+    elsewhere = sum(p.device_mesh != mesh for p in named.values() if isinstance(p, DTensor))
     with trace.watching() as events:
         toys.loss(model, dist.get_rank()).backward()
     grads = {name: p.grad for name, p in model.named_parameters()}
@@ -69,12 +80,12 @@ def run(answer, which):
     other = isinstance(made, torch.nn.Module) and made is not model
     return Step(
         len(plain), off, most_whole(events, trace.sizes), kinds.count("gather"),
-        kinds.count("reduce"), other, len(named), not isinstance(model, FSDPModule),
+        kinds.count("reduce"), other, elsewhere, len(named), not isinstance(model, FSDPModule),
     )  # fmt: skip
 
 
 def judge(got, want):
-    return not (got.plain or got.off) and got.whole <= want.whole
+    return not (got.plain or got.off or got.elsewhere) and got.whole <= want.whole
 
 
 def waste(got, want, n):
@@ -89,10 +100,10 @@ def facts(got, want, which):
     blocks = [m for m in model.modules() if isinstance(m, Block)]
     block = sum(p.nbytes for p in blocks[0].parameters())
     return {
-        "plain": got[0].plain, "tensors": got[0].tensors, "whole": got[0].whole,
-        "want": want[0].whole, "gathers": got[0].gathers, "enough": want[0].gathers,
-        "blocks": len(blocks), "block": block, "rest": want[0].whole - block,
-        "all": sum(p.nbytes for p in model.parameters()),
+        "plain": got[0].plain, "elsewhere": got[0].elsewhere, "tensors": got[0].tensors,
+        "whole": got[0].whole, "want": want[0].whole, "gathers": got[0].gathers,
+        "enough": want[0].gathers, "blocks": len(blocks), "block": block,
+        "rest": want[0].whole - block, "all": sum(p.nbytes for p in model.parameters()),
     }  # fmt: skip
 
 
@@ -174,11 +185,15 @@ EXERCISE = RankAnswer(
     shard,
     run=run,
     judge=judge,
-    cases=[case(3, "gpt"), case(4, "towers")],
+    cases=[case(4, "gpt"), case(4, "towers")],
     mistakes=[
-        ("nothing", {UNIT: "pass", ROOT: "pass"}),
+        Mistake("nothing", {UNIT: "pass", ROOT: "pass"},
+                when=lambda got: got[0].plain == got[0].tensors and not got[0].other),
         ("root_alone", {UNIT: "pass"}),
-        Mistake("not_the_root", {ROOT: "pass"}, when=lambda got: got[0].root_plain),
+        Mistake("other_model", a_copy,
+                when=lambda got: got[0].other and got[0].plain == got[0].tensors),
+        Mistake("not_the_root", {ROOT: "pass"},
+                when=lambda got: got[0].root_plain and got[0].plain < got[0].tensors),
         ("kept_whole", {UNIT: "fully_shard(module, mesh=mesh, reshard_after_forward=False)"}),
         ("one_group", lambda model, mesh: (fully_shard(blocks(model), mesh=mesh),
                                            fully_shard(model, mesh=mesh))),
@@ -186,14 +201,14 @@ EXERCISE = RankAnswer(
         Mistake("twice", {ROOT: f"{ROOT}\n    {ROOT}"}, when=raises("applied to a module once")),
         Mistake("container", {LOOP: "isinstance(module, torch.nn.ModuleList)"},
                 when=raises("do not implement forward")),
-        Mistake("other_model", a_copy,
-                when=lambda got: got[0].other and got[0].plain == got[0].tensors),
         Mistake("model_h", of_a_gpt, when=raises("has no attribute 'h'")),
         Mistake("other_numbers", {UNIT: "fully_shard(module, mesh=mesh, mp_policy="
                                         "MixedPrecisionPolicy(torch.bfloat16))"},
                 when=lambda got, want: got[0].off and got[0].plain == 0
                 and got[0].whole <= want[0].whole),
         Mistake("not_gathered", children, when=raises("mixed torch.Tensor and DTensor")),
+        Mistake("other_mesh", {UNIT: "fully_shard(module)", ROOT: "fully_shard(model)"},
+                when=lambda got: got[0].elsewhere > 0),
         ("one_list", of_the_longest_list),
         Mistake("some_plain", without_embeddings, when=lambda got: got[0].plain > 0),
         Mistake("some_whole", {UNIT: "fully_shard(module, mesh=mesh, reshard_after_forward=module"
