@@ -6,6 +6,7 @@ hundred times in the third; ranks and micro-batches may have different numbers o
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -75,7 +76,7 @@ def parts(rank, many, even, step):
 
 
 def run(answer, many, even):
-    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    mesh = DeviceMesh.from_group(dist.distributed_c10d._get_default_group(), "cpu")
     model = Model()
     for unit in (model.first, model.second, model):
         fully_shard(unit, mesh=mesh)
@@ -83,7 +84,7 @@ def run(answer, many, even):
     for step in range(STEPS):
         with trace.watching() as events:
             answer(model, parts(dist.get_rank(), many, even, step))
-        grads = [p.grad for p in model.parameters()]
+        grads: list[Any] = [p.grad for p in model.parameters()]
         if any(grad is None for grad in grads):
             raise Wrong("not_reduced", step=step + 1, k=many)
         whole = [grad.full_tensor() for grad in grads]

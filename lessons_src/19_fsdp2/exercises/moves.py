@@ -46,7 +46,7 @@ def a_number(x):
 
 def joined(found):
     """Entries that continue one another, as one."""
-    result = []
+    result: list[tuple] = []
     for file, start, stop, to in found:
         before = result[-1] if result else (None, 0, 0, 0)
         if (file, start, to) == (before[0], before[2], before[3] + before[2] - before[1]) and (

@@ -1,6 +1,7 @@
 """Exercise 19.4: an optimizer that needs whole matrices, on shards: Muon."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -41,8 +42,8 @@ def cut(whole, mesh):
 
 def run(answer, rows, columns):
     shape = (rows, columns)
-    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
-    weight = torch.nn.Parameter(cut(drawn(1, shape), mesh))
+    mesh = DeviceMesh.from_group(dist.distributed_c10d._get_default_group(), "cpu")
+    weight: Any = torch.nn.Parameter(cut(drawn(1, shape), mesh))
     momentum, log = cut(torch.zeros(shape), mesh), CollectiveLog()
     for step in range(STEPS):
         weight.grad = cut(drawn(2 + step, shape), mesh)
@@ -53,7 +54,8 @@ def run(answer, rows, columns):
             raise Wrong("changed", rank=dist.get_rank())
     local = [tensor.to_local() for tensor in (weight.data, momentum)]
     sent = sum(tally.wire for tally in log.tallies.values()) / STEPS
-    return After(*(x.flatten().tolist() for x in local), sent)
+    weights, momenta = (x.flatten().tolist() for x in local)
+    return After(weights, momenta, sent)
 
 
 def enough(rows, columns, n):

@@ -8,6 +8,7 @@ have four.
 
 import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -54,7 +55,7 @@ class Step:
 def mesh_for(which):
     """A line of all ranks, or two nodes with half of the ranks each."""
     if which == "gpt":
-        return DeviceMesh.from_group(dist.group.WORLD, "cpu")
+        return DeviceMesh.from_group(dist.distributed_c10d._get_default_group(), "cpu")
     grid = torch.arange(dist.get_world_size()).view(2, -1)
     return DeviceMesh("cpu", grid, mesh_dim_names=("replicate", "shard"))
 
@@ -73,7 +74,9 @@ def run(answer, which):
     missing = [name for name in want if grads.get(name) is None]
     if missing:
         raise Wrong("no_gradient", name=missing[0])
-    whole = {name: g.full_tensor() if isinstance(g, DTensor) else g for name, g in grads.items()}
+    whole: dict[str, Any] = {
+        name: g.full_tensor() if isinstance(g, DTensor) else g for name, g in grads.items()
+    }
     kinds = [event.kind for event in events]
     # fp32 sums of some ten terms near 1, in any order
     off = any(not torch.allclose(whole[name], want[name], atol=1e-5) for name in want)
@@ -174,7 +177,8 @@ def without_embeddings(model, mesh):
     for block in blocks(model):
         fully_shard(block, mesh=mesh)
     tables = [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
-    fully_shard(model, mesh=mesh, ignored_params={table.weight for table in tables})
+    outside: set[Any] = {table.weight for table in tables}
+    fully_shard(model, mesh=mesh, ignored_params=outside)
 
 
 # words of the solution
