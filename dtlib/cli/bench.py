@@ -57,18 +57,9 @@ def size_in_bytes(text: str) -> int:
 def _links(args: Any) -> int:
     from dtlib.ranks.launcher import launch
 
+    _refuse_links(args)
     largest = size_in_bytes(args.largest)
     sizes = [size for size in links.SIZES if size < largest] + [largest]
-    if args.sheet is not None and args.sheet <= 0:
-        raise BadInput(f"--sheet {args.sheet:g} must be above 0.")
-    most = psutil.virtual_memory().total
-    if largest > most:
-        raise BadInput(
-            f"--largest {args.largest} is more than this machine's memory of"
-            f" {most / 2**30:.0f} GiB; use less."
-        )
-    if args.ranks == 1:
-        raise BadInput("one rank has no link to measure; use --ranks 2 or more.")
     found = launch(
         links.measure, args.collective, sizes, ranks=args.ranks, device=args.device, show=False
     )
@@ -88,13 +79,24 @@ def _links(args: Any) -> int:
             f"{row['size']:>12,} {row['repeats']:>8} {1e3 * row['seconds']:>9.3f}"
             f" {low:>8.3f} {high:>8.3f} {row['algbw'] / 1e9:>8.3f} {row['busbw'] / 1e9:>8.3f}"
         )
-    print(
-        f"A message takes about {1e6 * alpha:.0f} µs, and bytes flow at {bandwidth / 1e9:.2f} GB/s."
-    )
+    reached = bandwidth / 1e9
+    print(f"A message takes about {1e6 * alpha:.0f} µs, and bytes flow at {reached:.2f} GB/s.")
     if args.sheet:
-        share = bandwidth / 1e9 / args.sheet
-        print(f"That is {share:.0%} of the data sheet's {args.sheet:g} GB/s.")
+        print(f"That is {reached / args.sheet:.0%} of the data sheet's {args.sheet:g} GB/s.")
     return 0
+
+
+def _refuse_links(args: Any) -> None:
+    most = psutil.virtual_memory().total
+    if size_in_bytes(args.largest) > most:
+        raise BadInput(
+            f"--largest {args.largest} is more than this machine's memory of"
+            f" {most / 2**30:.0f} GiB; use less."
+        )
+    if args.sheet is not None and args.sheet <= 0:
+        raise BadInput(f"--sheet {args.sheet:g} must be above 0.")
+    if args.ranks == 1:
+        raise BadInput("one rank has no link to measure; use --ranks 2 or more.")
 
 
 def _disk(args: Any) -> int:
