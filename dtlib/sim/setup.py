@@ -79,8 +79,6 @@ class Setup:
     model: str = "gpt2"
     strategy: str = "ddp"
     ranks: int = 1
-    mesh: str | None = None
-    pipeline_schedule: str = "1f1b"
     micro_batch: int = 1
     accumulation: int = 1
     precision: str = "fp32"
@@ -96,6 +94,8 @@ class Setup:
     shard_ranks: int | None = None
     cpu_offload: bool = False
     bucket: int | None = None
+    mesh: str | None = None
+    pipeline_schedule: str = "1f1b"
 
     def __post_init__(self) -> None:
         if self.llama:
