@@ -115,7 +115,7 @@ def gpus(config):
 
 
 def of_gpu(gpu):
-    """Yield what is wrong with one GPU; a field that it lacks reads "[N/A]"."""
+    """Yield what is wrong with one GPU; a field that it does not have reads "[N/A]"."""
     name = f"GPU {gpu['number']} ({gpu['bus']})"
     if gpu["ecc"].isdecimal() and int(gpu["ecc"]):
         yield f"{name} had {gpu['ecc']} uncorrectable ECC errors since the driver was loaded"

@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 def refuse_unread(kind: type[Strategy], config: RunConfig, world_size: int) -> None:
-    """Refuse an option that a strategy would ignore, and a mesh with an axis that it lacks."""
+    """Refuse an option that a strategy would ignore, and a mesh axis that it does not have."""
     chosen = [key for key in OPTIONS if key in config.chosen()]
     for key in chosen:
         if key not in kind.options:
